@@ -1,0 +1,33 @@
+//! Keys of btrfs trees (kernel: `struct btrfs_disk_key`): 17 bytes on disk, ordered by object, type, offset.
+
+use crate::units::ObjectId;
+use std::fmt;
+
+/// A key. The field order is the sort order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The object the item belongs to.
+    pub objectid: ObjectId,
+    /// `type` on disk: what kind of item it is.
+    pub item_type: u8,
+    /// Meaning depends on the type.
+    pub offset: u64,
+}
+
+impl Key {
+    /// A key from its three numbers.
+    pub const fn new(objectid: u64, item_type: u8, offset: u64) -> Self {
+        Self { objectid: ObjectId::new(objectid), item_type, offset }
+    }
+
+    /// The lowest key of all.
+    pub const MIN: Self = Self::new(0, 0, 0);
+    /// The highest key of all.
+    pub const MAX: Self = Self::new(u64::MAX, u8::MAX, u64::MAX);
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({} {} {})", self.objectid, self.item_type, self.offset)
+    }
+}

@@ -1,0 +1,5 @@
+//! Reads every copy of everything allocated, judges the copies together, and reports. Never writes.
+
+pub mod finding;
+pub mod outcome;
+pub mod tally;

@@ -1,0 +1,92 @@
+//! The result of a scrub or repair as plain values; `report` renders them, `bin` maps them to an exit code.
+
+use super::finding::Finding;
+use super::tally::Counters;
+use crate::checksum::ChecksumType;
+use crate::units::{DeviceId, Generation};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+use uuid::Uuid;
+
+/// Which file system a report is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilesystemInfo {
+    /// `fsid` of the super block.
+    pub fsid: Uuid,
+    /// Empty where none was given.
+    pub label: String,
+    /// Of the super block that was used.
+    pub generation: Generation,
+    /// The checksum algorithm.
+    pub csum_type: ChecksumType,
+    /// In bytes.
+    pub sectorsize: u32,
+    /// In bytes.
+    pub nodesize: u32,
+    /// Device items in the chunk tree.
+    pub num_devices: u64,
+    /// Members that were not given.
+    pub missing_devids: Vec<DeviceId>,
+}
+
+/// Did the run get to its end?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// All that was asked for was looked at.
+    Finished,
+    /// Ended by a signal or a limit.
+    Interrupted,
+}
+
+/// The sum of a run, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Nothing bad was found.
+    Clean,
+    /// All that was bad is corrected and read back.
+    Corrected,
+    /// Something is bad and has a good source, or a member is missing and everything on it has one.
+    Correctable,
+    /// Something is bad and cannot be decided or rebuilt.
+    Uncorrectable,
+}
+
+/// One member's part of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceOutcome {
+    /// The member.
+    pub devid: DeviceId,
+    /// As given by the user.
+    pub path: PathBuf,
+    /// Its counts.
+    pub counters: Counters,
+}
+
+/// What one run saw.
+#[derive(Clone, Debug)]
+pub struct ScrubOutcome {
+    /// The file system.
+    pub filesystem: FilesystemInfo,
+    /// Whether it got to the end.
+    pub status: Status,
+    /// The worst of what was found.
+    pub verdict: Verdict,
+    /// Wall clock at the start.
+    pub started: SystemTime,
+    /// How long it took.
+    pub duration: Duration,
+    /// Allocated bytes on all present devices.
+    pub bytes_total: u64,
+    /// Bytes of them that were read.
+    pub bytes_scrubbed: u64,
+    /// Sums over the devices.
+    pub totals: Counters,
+    /// By devid.
+    pub devices: Vec<DeviceOutcome>,
+    /// In the order of [`Finding::sort_key`]; at most the cap of the options.
+    pub findings: Vec<Finding>,
+    /// Findings beyond the cap: counted in the totals, not listed.
+    pub findings_omitted: u64,
+    /// What an administrator should know beside the findings, one lowercase line each.
+    pub notes: Vec<String>,
+}
