@@ -1,1 +1,3 @@
+//! The command line of mirrortool.
+
 fn main() {}

@@ -58,6 +58,8 @@ pub struct DeviceOutcome {
     pub devid: DeviceId,
     /// As given by the user.
     pub path: PathBuf,
+    /// Allocated bytes on this member.
+    pub bytes_total: u64,
     /// Its counts.
     pub counters: Counters,
 }
