@@ -154,9 +154,7 @@ fn forbidden_names(source: &Source) -> Vec<String> {
     let code = source.code();
     FORBIDDEN
         .iter()
-        .filter(|(_, here, except)| {
-            source.path.starts_with(here) && !except.iter().any(|e| source.path.starts_with(e))
-        })
+        .filter(|(_, here, except)| source.path.starts_with(here) && !except.iter().any(|e| source.path.starts_with(e)))
         .filter(|(name, ..)| names_word(&code, name))
         .map(|(name, ..)| format!("{}: may not name {name}", source.path))
         .collect()
