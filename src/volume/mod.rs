@@ -1,5 +1,11 @@
 //! From logical addresses to places on devices: profiles, geometry, parity, sets of members.
 
+mod chunk;
+mod chunk_map;
+mod geometry;
 mod profile;
 
-pub use profile::Profile;
+pub use chunk::{Chunk, ChunkError, ChunkProblem, RawChunk, STRIPE_LEN_BYTES, Stripe};
+pub use chunk_map::{ChunkMap, Unmapped};
+pub use geometry::{Column, Copies, FullStripe, MirrorCopy, Piece, Role};
+pub use profile::{Layout, Profile, ProfileError, ProfileRow};
