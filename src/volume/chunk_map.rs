@@ -45,7 +45,10 @@ impl ChunkMap {
             Some((_, known)) if *known == chunk => return Ok(()),
             Some((_, known)) if known.end() > start => {
                 let (end, other_start, other_end) = (chunk.end(), known.start(), known.end());
-                return Err(ChunkError { start, problem: ChunkProblem::Overlap { start, end, other_start, other_end } });
+                return Err(ChunkError {
+                    start,
+                    problem: ChunkProblem::Overlap { start, end, other_start, other_end },
+                });
             }
             _ => {}
         }
