@@ -301,3 +301,6 @@ fn overlapping(stripes: &[Stripe], stripe_bytes: u64) -> Option<Stripe> {
     };
     sorted.windows(2).find(clash).and_then(|pair| pair.last().map(|stripe| **stripe))
 }
+
+#[cfg(test)]
+mod tests;

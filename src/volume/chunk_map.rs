@@ -120,3 +120,6 @@ impl ChunkMap {
         (key.devid == stripe.devid && slot.end > stripe.offset).then_some(slot.chunk)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -241,3 +241,6 @@ impl Chunk {
         DevicePhysical { devid, physical: offset + in_stripe_bytes }
     }
 }
+
+#[cfg(test)]
+mod tests;

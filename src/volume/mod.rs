@@ -4,6 +4,8 @@ mod chunk;
 mod chunk_map;
 mod geometry;
 mod profile;
+#[cfg(test)]
+mod testing;
 
 pub use chunk::{Chunk, ChunkError, ChunkProblem, RawChunk, STRIPE_LEN_BYTES, Stripe};
 pub use chunk_map::{ChunkMap, Unmapped};
