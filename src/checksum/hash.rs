@@ -1,0 +1,85 @@
+//! Computing and comparing checksums. The algorithm is matched once per call, outside the loop over the sectors.
+//!
+//! BLAKE2b has two implementations, each the faster at its job: `blake2` for one block, the many-at-once mode of
+//! `blake2b_simd` for a run. All others find the CPU's instructions at run time and gain nothing from batches.
+
+use super::{ChecksumType, Digest};
+use blake2::Blake2b256;
+use blake2b_simd::Params;
+use blake2b_simd::many::{HashManyJob, hash_many};
+use sha2::{Digest as _, Sha256};
+use smallvec::SmallVec;
+
+/// Sectors hashed side by side by BLAKE2b: two rounds of the four lanes of AVX2.
+const BLAKE2B_BATCH: usize = 8;
+
+impl ChecksumType {
+    /// The checksum of one block.
+    pub fn digest(self, data: &[u8]) -> Digest {
+        match self {
+            Self::Crc32c => Digest::new(&crc32c_bytes(data)),
+            Self::Xxhash64 => Digest::new(&xxhash64_bytes(data)),
+            Self::Sha256 => Digest::new(&Sha256::digest(data)),
+            Self::Blake2b => Digest::new(&Blake2b256::digest(data)),
+        }
+    }
+
+    /// Whether `data` has the checksum `stored`. Of a longer field (the 32 bytes of a tree block's header) the first
+    /// [`digest_len`](Self::digest_len) bytes count; a shorter one never matches.
+    pub fn matches(self, data: &[u8], stored: &[u8]) -> bool {
+        stored.get(..self.digest_len()).is_some_and(|stored| self.digest(data).as_bytes() == stored)
+    }
+
+    /// Calls `bad` with the number of each sector of `data` that does not match, in ascending order.
+    ///
+    /// `stored` holds one checksum after the other, as a checksum item does. A sector without a whole stored checksum
+    /// is bad, and so is a last sector of fewer than `sector_bytes` bytes.
+    pub fn verify_sectors(self, data: &[u8], sector_bytes: usize, stored: &[u8], bad: &mut dyn FnMut(usize)) {
+        let whole = data.len() / sector_bytes.max(1);
+        let mut expected = stored.chunks_exact(self.digest_len());
+        self.each_digest(data, sector_bytes, &mut |sector, digest| {
+            let expect = expected.next();
+            if sector >= whole || expect != Some(digest) {
+                bad(sector);
+            }
+        });
+    }
+
+    /// Appends the checksum of each sector of `data` to `digests`, as a checksum item holds them. A last sector of
+    /// fewer than `sector_bytes` bytes is hashed as it is.
+    pub fn digest_sectors(self, data: &[u8], sector_bytes: usize, digests: &mut Vec<u8>) {
+        digests.reserve(data.len().div_ceil(sector_bytes.max(1)).saturating_mul(self.digest_len()));
+        self.each_digest(data, sector_bytes, &mut |_, digest| digests.extend_from_slice(digest));
+    }
+
+    fn each_digest(self, data: &[u8], sector_bytes: usize, visit: &mut impl FnMut(usize, &[u8])) {
+        let sectors = data.chunks(sector_bytes.max(1)).enumerate();
+        match self {
+            Self::Crc32c => sectors.for_each(|(index, sector)| visit(index, &crc32c_bytes(sector))),
+            Self::Xxhash64 => sectors.for_each(|(index, sector)| visit(index, &xxhash64_bytes(sector))),
+            Self::Sha256 => sectors.for_each(|(index, sector)| visit(index, &Sha256::digest(sector))),
+            Self::Blake2b => each_blake2b(data, sector_bytes.max(1), visit),
+        }
+    }
+}
+
+fn crc32c_bytes(data: &[u8]) -> [u8; 4] {
+    crc32c::crc32c(data).to_le_bytes()
+}
+
+fn xxhash64_bytes(data: &[u8]) -> [u8; 8] {
+    xxhash_rust::xxh64::xxh64(data, 0).to_le_bytes()
+}
+
+fn each_blake2b(data: &[u8], sector_bytes: usize, visit: &mut impl FnMut(usize, &[u8])) {
+    let mut params = Params::new();
+    params.hash_length(32);
+    for (batch_index, batch) in data.chunks(sector_bytes.saturating_mul(BLAKE2B_BATCH)).enumerate() {
+        let mut jobs: SmallVec<[HashManyJob<'_>; BLAKE2B_BATCH]> =
+            batch.chunks(sector_bytes).map(|sector| HashManyJob::new(&params, sector)).collect();
+        hash_many(jobs.iter_mut());
+        for (index, job) in jobs.iter().enumerate() {
+            visit(batch_index * BLAKE2B_BATCH + index, job.to_hash().as_bytes());
+        }
+    }
+}
