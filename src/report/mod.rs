@@ -1,1 +1,28 @@
-//! placeholder
+//! Results as text, JSON and YAML. The only module that knows serde: the output formats are mirror structs here, one
+//! reviewed place, and not an accident of field names elsewhere. Gets a writer, never opens a file, decides nothing.
+
+mod document;
+mod human;
+mod line;
+mod read;
+mod text;
+mod words;
+
+pub use document::{Encoding, WriteError, write_document};
+pub use line::FindingLine;
+pub use read::{ReadError, SavedReport, read_report};
+pub use text::{TextOptions, write_text};
+
+use crate::scrub::outcome::ScrubOutcome;
+
+/// A result and the command that made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// `scrub` or `repair`.
+    pub command: &'a str,
+    /// What the command saw.
+    pub outcome: &'a ScrubOutcome,
+}
+
+#[cfg(test)]
+mod tests;

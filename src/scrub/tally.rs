@@ -48,6 +48,9 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// How many of [`Self::NAMES`] are the kernel's.
+    pub const KERNEL: usize = 15;
+
     /// The names of all counters, in the order they are printed; the first fifteen are the kernel's.
     pub const NAMES: [&'static str; 20] = [
         "data_extents_scrubbed",

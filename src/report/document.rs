@@ -1,0 +1,199 @@
+//! The report as JSON or YAML: numbers raw, keys never abbreviated, findings in the order of the outcome.
+
+use super::words::Word;
+use super::{Report, human};
+use crate::scrub::finding::Finding;
+use crate::scrub::outcome::{DeviceOutcome, FilesystemInfo, ScrubOutcome};
+use crate::scrub::tally::Counters;
+use serde::{Serialize, Serializer};
+use std::io::{self, Write};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// How a document is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Indented JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// A document could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The writer failed.
+    #[error("cannot write the report")]
+    Io(#[from] io::Error),
+    /// The JSON encoder or its writer failed.
+    #[error("cannot write the report as json")]
+    Json(#[from] serde_json::Error),
+    /// The YAML encoder or its writer failed.
+    #[error("cannot write the report as yaml")]
+    Yaml(#[from] serde_yaml::Error),
+}
+
+/// Writes the whole report, with a newline at its end.
+pub fn write_document(report: Report<'_>, encoding: Encoding, out: &mut dyn Write) -> Result<(), WriteError> {
+    encode(&Document::new(report), encoding, out)
+}
+
+/// Writes any document in the encoding asked for.
+pub(super) fn encode(document: &impl Serialize, encoding: Encoding, out: &mut dyn Write) -> Result<(), WriteError> {
+    match encoding {
+        Encoding::Json => {
+            serde_json::to_writer_pretty(&mut *out, document)?;
+            out.write_all(b"\n")?;
+        }
+        Encoding::Yaml => serde_yaml::to_writer(&mut *out, document)?,
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    tool: Tool,
+    command: &'a str,
+    filesystem: FilesystemEntry<'a>,
+    status: &'static str,
+    verdict: &'static str,
+    started: String,
+    duration_seconds: f64,
+    bytes_total: u64,
+    bytes_scrubbed: u64,
+    rate_bytes_per_second: f64,
+    totals: CountersEntry,
+    devices: Vec<DeviceEntry>,
+    findings: Vec<FindingEntry>,
+    findings_omitted: u64,
+    notes: &'a [String],
+}
+
+/// Who wrote the report.
+#[derive(Serialize)]
+pub(super) struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+impl Tool {
+    pub(super) const THIS: Self = Self { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION") };
+}
+
+#[derive(Serialize)]
+pub(super) struct FilesystemEntry<'a> {
+    fsid: String,
+    label: &'a str,
+    generation: u64,
+    csum_type: &'static str,
+    sectorsize: u32,
+    nodesize: u32,
+    num_devices: u64,
+    missing_devids: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct DeviceEntry {
+    devid: u64,
+    path: String,
+    bytes_total: u64,
+    counters: CountersEntry,
+}
+
+#[derive(Serialize)]
+struct FindingEntry {
+    kind: &'static str,
+    problem: &'static str,
+    logical: u64,
+    length: u32,
+    mirror: u8,
+    devid: u64,
+    physical: u64,
+    profile: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    have: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expect: Option<String>,
+    repair: &'static str,
+    files: [(); 0],
+}
+
+struct CountersEntry(Counters);
+
+impl Serialize for CountersEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Counters::NAMES.into_iter().zip(self.0.values()))
+    }
+}
+
+impl<'a> Document<'a> {
+    fn new(report: Report<'a>) -> Self {
+        let outcome: &ScrubOutcome = report.outcome;
+        Self {
+            tool: Tool::THIS,
+            command: report.command,
+            filesystem: FilesystemEntry::new(&outcome.filesystem),
+            status: outcome.status.word(),
+            verdict: outcome.verdict.word(),
+            started: OffsetDateTime::from(outcome.started).format(&Rfc3339).unwrap_or_default(),
+            duration_seconds: outcome.duration.as_secs_f64(),
+            bytes_total: outcome.bytes_total,
+            bytes_scrubbed: outcome.bytes_scrubbed,
+            rate_bytes_per_second: human::rate(outcome.bytes_scrubbed, outcome.duration),
+            totals: CountersEntry(outcome.totals),
+            devices: outcome.devices.iter().map(DeviceEntry::new).collect(),
+            findings: outcome.findings.iter().map(FindingEntry::new).collect(),
+            findings_omitted: outcome.findings_omitted,
+            notes: &outcome.notes,
+        }
+    }
+}
+
+impl<'a> FilesystemEntry<'a> {
+    pub(super) fn new(info: &'a FilesystemInfo) -> Self {
+        Self {
+            fsid: info.fsid.to_string(),
+            label: &info.label,
+            generation: info.generation.raw(),
+            csum_type: info.csum_type.word(),
+            sectorsize: info.sectorsize,
+            nodesize: info.nodesize,
+            num_devices: info.num_devices,
+            missing_devids: info.missing_devids.iter().map(|devid| devid.raw()).collect(),
+        }
+    }
+}
+
+impl DeviceEntry {
+    fn new(device: &DeviceOutcome) -> Self {
+        Self {
+            devid: device.devid.raw(),
+            path: device.path.display().to_string(),
+            bytes_total: device.bytes_total,
+            counters: CountersEntry(device.counters),
+        }
+    }
+}
+
+impl FindingEntry {
+    fn new(finding: &Finding) -> Self {
+        let (have, expect) = finding.evidence.strings();
+        Self {
+            kind: finding.kind.word(),
+            problem: finding.problem.word(),
+            logical: finding.logical.raw(),
+            length: finding.length,
+            mirror: finding.mirror.raw(),
+            devid: finding.devid.raw(),
+            physical: finding.physical.raw(),
+            profile: finding.profile.word(),
+            owner: finding.owner,
+            have,
+            expect,
+            repair: finding.repair.word(),
+            files: [],
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The report for people: `btrfs scrub status` to the letter (btrfs-progs `cmds/scrub.c`) where the notions agree, then
+//! what btrfs does not say: the sum with its units, one line per finding, notes.
+//!
+//! Three things are said otherwise than btrfs says them. What could be corrected but was not is `Correctable`;
+//! `Corrected` counts only what was read back. A run that did not get to its end never says "no errors found".
+
+use super::line::FindingLine;
+use super::{Report, human};
+use crate::scrub::outcome::{DeviceOutcome, ScrubOutcome, Status, Verdict};
+use crate::scrub::tally::Counters;
+use std::io::{self, Write};
+use time::UtcOffset;
+
+/// How much of a report the text shows.
+#[derive(Clone, Copy, Debug)]
+pub struct TextOptions<'a> {
+    /// A block per device instead of one for all (`btrfs scrub status -d`).
+    pub per_device: bool,
+    /// The counters by their names instead of a summary (`-R`).
+    pub raw: bool,
+    /// Findings listed at most; the rest is counted.
+    pub max_findings: usize,
+    /// Ends the line that counts the findings not listed: where to see them.
+    pub more_advice: &'a str,
+    /// The time zone that dates are shown in.
+    pub utc_offset: UtcOffset,
+}
+
+impl Default for TextOptions<'_> {
+    fn default() -> Self {
+        Self { per_device: false, raw: false, max_findings: 20, more_advice: "", utc_offset: UtcOffset::UTC }
+    }
+}
+
+/// Writes the report as text.
+pub fn write_text(report: Report<'_>, options: &TextOptions<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let outcome = report.outcome;
+    let head = Head { command: report.command, outcome, options };
+    field(out, "UUID", &outcome.filesystem.fsid)?;
+    if options.per_device {
+        for device in &outcome.devices {
+            let (path, devid) = (device.path.display(), device.devid);
+            let state = if outcome.status == Status::Finished { "done" } else { "stopped" };
+            writeln!(out, "\n{} device {path} (id {devid}) {state}", head.capitalised_command())?;
+            head.write(out)?;
+            counters(out, options, &Part::of_device(device, outcome))?;
+        }
+    } else {
+        head.write(out)?;
+        counters(out, options, &Part::whole(outcome))?;
+    }
+    missing(out, outcome)?;
+    result(out, outcome)?;
+    findings(out, outcome, options)?;
+    outcome.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+/// A label and its value, the value in column 19 as in btrfs.
+fn field(out: &mut dyn Write, label: &str, value: &dyn std::fmt::Display) -> io::Result<()> {
+    writeln!(out, "{:<17} {value}", format!("{label}:"))
+}
+
+/// The lines that stand above every set of counters.
+struct Head<'a> {
+    command: &'a str,
+    outcome: &'a ScrubOutcome,
+    options: &'a TextOptions<'a>,
+}
+
+impl Head<'_> {
+    fn capitalised_command(&self) -> String {
+        let mut letters = self.command.chars();
+        letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_ascii_uppercase(), letters.as_str()))
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let started = human::date(self.outcome.started, self.options.utc_offset);
+        let status = match self.outcome.status {
+            Status::Finished => "finished",
+            Status::Interrupted => "interrupted",
+        };
+        field(out, &format!("{} started", self.capitalised_command()), &started)?;
+        field(out, "Status", &status)?;
+        field(out, "Duration", &human::clock(self.outcome.duration))
+    }
+}
+
+/// The counters of one device or of all.
+struct Part<'a> {
+    counters: &'a Counters,
+    bytes_total: u64,
+    bytes_scrubbed: u64,
+    outcome: &'a ScrubOutcome,
+}
+
+impl<'a> Part<'a> {
+    fn whole(outcome: &'a ScrubOutcome) -> Self {
+        let (bytes_total, bytes_scrubbed) = (outcome.bytes_total, outcome.bytes_scrubbed);
+        Self { counters: &outcome.totals, bytes_total, bytes_scrubbed, outcome }
+    }
+
+    fn of_device(device: &'a DeviceOutcome, outcome: &'a ScrubOutcome) -> Self {
+        let counters = &device.counters;
+        let bytes_scrubbed = counters.data_bytes_scrubbed.saturating_add(counters.tree_bytes_scrubbed);
+        Self { counters, bytes_total: device.bytes_total, bytes_scrubbed, outcome }
+    }
+}
+
+fn counters(out: &mut dyn Write, options: &TextOptions<'_>, part: &Part<'_>) -> io::Result<()> {
+    if options.raw { raw_counters(out, part.counters) } else { summary(out, part) }
+}
+
+/// The kernel's counters always, ours where they are not 0.
+fn raw_counters(out: &mut dyn Write, counters: &Counters) -> io::Result<()> {
+    for (index, (name, value)) in Counters::NAMES.into_iter().zip(counters.values()).enumerate() {
+        if index < Counters::KERNEL || value > 0 {
+            writeln!(out, "\t{name}: {value}")?;
+        }
+    }
+    Ok(())
+}
+
+fn summary(out: &mut dyn Write, part: &Part<'_>) -> io::Result<()> {
+    let rate = human::rate(part.bytes_scrubbed, part.outcome.duration);
+    field(out, "Total to scrub", &human::size(part.bytes_total))?;
+    if part.outcome.status == Status::Interrupted {
+        field(out, "Bytes scrubbed", &human::size(part.bytes_scrubbed))?;
+    }
+    field(out, "Rate", &format!("{}/s", human::size(rate as u64)))?;
+    let errors = error_kinds(part.counters);
+    if errors.is_empty() {
+        return field(out, "Error summary", &no_errors(part));
+    }
+    field(out, "Error summary", &errors.join(" "))?;
+    let c = part.counters;
+    for (label, count) in [
+        ("Correctable", c.correctable_errors),
+        ("Corrected", c.corrected_errors),
+        ("Uncorrectable", c.uncorrectable_errors),
+        ("Unverified", c.unverified_errors),
+    ] {
+        writeln!(out, "  {:<15} {count}", format!("{label}:"))?;
+    }
+    Ok(())
+}
+
+/// `kind=count` for each kind of error seen, btrfs's kinds first.
+fn error_kinds(c: &Counters) -> Vec<String> {
+    let kinds = [
+        ("read", c.read_errors),
+        ("super", c.super_errors),
+        ("verify", c.verify_errors),
+        ("csum", c.csum_errors),
+        ("parity", c.parity_errors),
+        ("nodatasum", c.nodatasum_mismatch),
+    ];
+    let others = c.uncorrectable_errors > 0 || c.correctable_errors > 0 || c.corrected_errors > 0;
+    let seen: Vec<_> = kinds.into_iter().filter(|(_, n)| *n > 0).map(|(kind, n)| format!("{kind}={n}")).collect();
+    if seen.is_empty() && others { vec!["see below".to_owned()] } else { seen }
+}
+
+/// What may be said where nothing bad was seen: less after a run that stopped early, or with members missing.
+fn no_errors(part: &Part<'_>) -> String {
+    let (outcome, total) = (part.outcome, human::size(part.bytes_total));
+    match outcome.status {
+        Status::Interrupted => {
+            let done = human::size(part.bytes_scrubbed);
+            format!("stopped after {done} of {total}; no errors in the part checked")
+        }
+        Status::Finished if !outcome.filesystem.missing_devids.is_empty() => {
+            "no errors found on the devices that are here".to_owned()
+        }
+        Status::Finished => "no errors found".to_owned(),
+    }
+}
+
+fn missing(out: &mut dyn Write, outcome: &ScrubOutcome) -> io::Result<()> {
+    let missing = &outcome.filesystem.missing_devids;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let devids: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    field(out, "Missing", &format!("devid {}", devids.join(", devid ")))
+}
+
+/// The sum in words, each number with its unit and the number of devices it is spread over.
+fn result(out: &mut dyn Write, outcome: &ScrubOutcome) -> io::Result<()> {
+    let mut parts: Vec<String> = SUMS.iter().filter_map(|sum| sum.phrase(outcome)).collect();
+    if parts.is_empty() && outcome.verdict == Verdict::Clean {
+        return Ok(());
+    }
+    if parts.is_empty() {
+        parts.push("no bad block on the devices that are here".to_owned());
+    }
+    if outcome.status == Status::Interrupted {
+        let (done, total) = (human::size(outcome.bytes_scrubbed), human::size(outcome.bytes_total));
+        parts.push(format!("stopped after {done} of {total}"));
+    }
+    field(out, "Result", &parts.join("; "))
+}
+
+/// One number of the result: its unit, what it counts, where it stands.
+struct Sum {
+    unit: &'static str,
+    what: &'static str,
+    of: fn(&Counters) -> u64,
+}
+
+const SUMS: [Sum; 8] = [
+    Sum { unit: "sector", what: "uncorrectable", of: |c| c.uncorrectable_errors },
+    Sum { unit: "sector", what: "without checksum not equal in all copies", of: |c| c.nodatasum_mismatch },
+    Sum { unit: "sector", what: "correctable", of: |c| c.correctable_errors },
+    Sum { unit: "sector", what: "corrected and read back", of: |c| c.corrected_errors },
+    Sum { unit: "sector", what: "bad at first and good when read again", of: |c| c.unverified_errors },
+    Sum { unit: "super block copy", what: "bad", of: |c| c.super_errors },
+    Sum { unit: "parity stripe", what: "bad", of: |c| c.parity_errors },
+    Sum { unit: "correction", what: "failed", of: |c| c.repair_write_failed },
+];
+
+impl Sum {
+    fn phrase(&self, outcome: &ScrubOutcome) -> Option<String> {
+        let total = (self.of)(&outcome.totals);
+        let devices = outcome.devices.iter().filter(|device| (self.of)(&device.counters) > 0).count();
+        let (number, on) = (human::count(total, self.unit), human::count(devices as u64, "device"));
+        (total > 0).then(|| format!("{number} {} on {on}", self.what))
+    }
+}
+
+fn findings(out: &mut dyn Write, outcome: &ScrubOutcome, options: &TextOptions<'_>) -> io::Result<()> {
+    for finding in outcome.findings.iter().take(options.max_findings) {
+        writeln!(out, "{}", FindingLine(finding))?;
+    }
+    let unlisted = outcome.findings.len().saturating_sub(options.max_findings) as u64;
+    match unlisted.saturating_add(outcome.findings_omitted) {
+        0 => Ok(()),
+        more => writeln!(out, "and {}{}", human::count(more, "more finding"), options.more_advice),
+    }
+}
