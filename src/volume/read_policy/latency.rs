@@ -1,0 +1,44 @@
+//! `latency`: the device whose reads have taken least time on average.
+//!
+//! A moving average per device, updated by each completion and by nothing else: a device that is not read keeps the
+//! figure it had. That is the policy of the mailing list, with its faults: all readers turn to one device at once until
+//! its queue makes it the slower one, and a device that was slow once is not tried again while another stays better.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::device_table::DeviceTable;
+use super::{Completion, ReadPolicy, Request, Ticket};
+use crate::units::DeviceId;
+
+/// A new sample counts for 1/8, as in the smoothed round trip time of TCP (RFC 6298).
+const WEIGHT_SHIFT: u32 = 3;
+
+pub(super) struct Latency {
+    average_ns: DeviceTable<AtomicU64>,
+}
+
+impl Latency {
+    pub(super) fn new(devids: &[DeviceId]) -> Self {
+        Self { average_ns: DeviceTable::new(devids) }
+    }
+}
+
+impl ReadPolicy for Latency {
+    fn choose(&self, candidates: &[DeviceId], _request: &Request, _now_ns: u64) -> (usize, Ticket) {
+        let average = |devid: DeviceId| self.average_ns.of(devid).map_or(0, |ns| ns.load(Relaxed));
+        let best = (0..candidates.len()).min_by_key(|&index| average(candidates[index]));
+        (best.unwrap_or(0), Ticket::default())
+    }
+
+    fn observe(&self, devid: DeviceId, _ticket: Ticket, done: &Completion) {
+        // A failure is often quick; it must not make a device attractive.
+        if let (true, Some(average)) = (done.ok, self.average_ns.of(devid)) {
+            let old_ns = average.load(Relaxed);
+            let new_ns = match old_ns {
+                0 => done.latency_ns,
+                _ => old_ns - (old_ns >> WEIGHT_SHIFT) + (done.latency_ns >> WEIGHT_SHIFT),
+            };
+            average.store(new_ns.max(1), Relaxed);
+        }
+    }
+}
