@@ -1,3 +1,72 @@
-//! The command line of mirrortool.
+//! The command line of mirrortool: parses what was typed, runs one command, prints its result or its error, and is the
+//! only place that turns either into an exit code. Decides nothing about file systems.
 
-fn main() {}
+mod advice;
+mod args;
+mod commands;
+mod exit;
+mod options;
+mod output;
+mod watch;
+
+use args::{Cli, Command};
+use clap::Parser as _;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use time::UtcOffset;
+
+fn main() -> ExitCode {
+    // Asked before any thread exists: afterwards the answer would be refused.
+    let utc_offset = UtcOffset::current_local_offset().unwrap_or(UtcOffset::UTC);
+    let cli = match Cli::try_parse_from(called_as(std::env::args_os())) {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // A closed pipe is the reader's choice.
+            let _ = usage.print();
+            return if usage.use_stderr() { exit::FAILED.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    match run(cli.command, utc_offset) {
+        Ok(code) => code.into(),
+        Err(error) => {
+            output::complain(&error, advice::for_error(&error));
+            exit::FAILED.into()
+        }
+    }
+}
+
+fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
+    match command {
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
+    }
+}
+
+/// One binary that answers to its subcommands' names: a link called `mirrortool-scrub` is `mirrortool scrub`.
+fn called_as(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut typed: Vec<_> = typed.into_iter().collect();
+    let name = typed.first().and_then(|name| Path::new(name).file_name()?.to_str());
+    if let Some(command) = name.and_then(|name| name.strip_prefix("mirrortool-")) {
+        let command = OsString::from(command);
+        typed.splice(..1, ["mirrortool".into(), command]);
+    }
+    typed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(typed: &[&str]) -> Vec<OsString> {
+        called_as(typed.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn a_link_named_after_a_command_is_that_command() {
+        assert_eq!(called(&["/usr/sbin/mirrortool-scrub", "a.img"]), called(&["mirrortool", "scrub", "a.img"]));
+        assert_eq!(called(&["mirrortool-readahead-bench"]), ["mirrortool", "readahead-bench"]);
+        assert_eq!(called(&["./mirrortool", "scrub"]), ["./mirrortool", "scrub"]);
+        assert_eq!(called(&[]), [""; 0]);
+    }
+}

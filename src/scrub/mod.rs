@@ -2,4 +2,5 @@
 
 pub mod finding;
 pub mod outcome;
+pub mod progress;
 pub mod tally;

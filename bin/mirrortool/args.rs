@@ -1,0 +1,18 @@
+//! What may be typed. Nothing here is opened, combined or defaulted beyond what clap does; commands do that.
+
+use crate::commands::{completions, man};
+use clap::{Parser, Subcommand};
+
+/// Scrubs, repairs and measures btrfs file systems that are not mounted.
+#[derive(Debug, Parser)]
+#[command(name = "mirrortool", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Completions(completions::Args),
+    Man(man::Args),
+}

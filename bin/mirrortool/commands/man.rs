@@ -1,0 +1,109 @@
+//! `mirrortool man`: the manual pages. Names, synopsis and options come from the definitions of the command line, so
+//! that they cannot drift; the rest is written, in `man/*.roff` beside this folder. For packagers, hidden in the help.
+
+use crate::args::Cli;
+use crate::exit;
+use anyhow::Context as _;
+use clap::{Command, CommandFactory as _};
+use clap_mangen::Man;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// Where in a written page the options go.
+const OPTIONS_HERE: &str = ".\\\" OPTIONS\n";
+
+/// The written parts by page name. A test asks for one per command.
+const WRITTEN: &[(&str, &str)] = &[
+    ("mirrortool", include_str!("../man/mirrortool.roff")),
+    ("mirrortool-completions", include_str!("../man/completions.roff")),
+];
+
+/// Write the manual pages into a folder
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct Args {
+    /// The folder, which must exist
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
+    for (file_name, text) in pages().context("cannot render the manual pages")? {
+        let path = args.folder.join(file_name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(exit::GOOD)
+}
+
+/// File name and text of every page.
+fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    root.build();
+    let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
+    let commands = std::iter::once(&root).chain(visible).map(Command::clone);
+    commands.map(page).collect()
+}
+
+fn page(command: Command) -> io::Result<(String, Vec<u8>)> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let written = WRITTEN.iter().find(|(page, _)| *page == name).map_or("", |(_, text)| text);
+    let (before, after) = written.split_once(OPTIONS_HERE).unwrap_or((written, ""));
+    let has_options = command.get_arguments().any(|argument| !argument.is_hide_set());
+    let has_commands = command.get_subcommands().any(|subcommand| !subcommand.is_hide_set());
+    let man = Man::new(command)
+        .title(name.to_uppercase())
+        .section("8")
+        .source(concat!("mirrortool ", env!("CARGO_PKG_VERSION")))
+        .manual("System Administration");
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    man.render_synopsis_section(&mut text)?;
+    text.extend_from_slice(before.as_bytes());
+    if has_commands {
+        man.render_subcommands_section(&mut text)?;
+    }
+    if has_options {
+        man.render_options_section(&mut text)?;
+    }
+    text.extend_from_slice(after.as_bytes());
+    Ok((format!("{name}.8"), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// With `UPDATE=1` in the environment the pages are rewritten instead.
+    #[test]
+    fn the_pages_in_man_are_what_the_command_line_says() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
+        let pages = pages().expect("rendered");
+        if std::env::var_os("UPDATE").is_some() {
+            run(&Args { folder: folder.clone() }).expect("written");
+        }
+        for (name, text) in &pages {
+            let stored = fs::read(folder.join(name)).unwrap_or_default();
+            assert!(stored == *text, "man/{name} is not what the program prints: UPDATE=1 cargo test the_pages_in_man");
+        }
+        let rendered: BTreeSet<_> = pages.into_iter().map(|(name, _)| name).collect();
+        let stored: BTreeSet<_> = fs::read_dir(folder)
+            .expect("the man folder")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(stored, rendered);
+    }
+
+    #[test]
+    fn every_command_has_a_description_and_an_exit_status() {
+        for (name, text) in pages().expect("rendered") {
+            let text = String::from_utf8(text).expect("utf-8");
+            for section in [".SH DESCRIPTION\n", ".SH EXAMPLES\n", ".SH \"EXIT STATUS\"\n", ".SH \"SEE ALSO\"\n"] {
+                assert!(text.contains(section), "{name} lacks {section}");
+            }
+        }
+    }
+}

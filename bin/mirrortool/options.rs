@@ -1,0 +1,133 @@
+//! Groups of options that several commands share.
+
+use crate::output::{self, PendingFile};
+use clap::ValueEnum;
+use mirrortool::report::{self, Encoding, Report, TextOptions};
+use mirrortool::scrub::outcome::{Status, Verdict};
+use std::path::{Path, PathBuf};
+use time::UtcOffset;
+
+/// Findings that a text on the screen lists.
+const SCREEN_FINDINGS: usize = 20;
+
+/// Which file system, and how to read it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputOptions {
+    /// The devices or image files of one file system, in any order
+    #[arg(value_name = "IMAGE", required = true)]
+    pub(crate) images: Vec<PathBuf>,
+
+    /// Go on without the members that were not given
+    #[arg(long, help_heading = "Input")]
+    pub(crate) degraded: bool,
+}
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// As btrfs scrub status
+    #[default]
+    Text,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+/// What is reported, and where to.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Report")]
+pub(crate) struct ReportOptions {
+    /// The form of the report on stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+
+    /// A block of text per device instead of one for all
+    #[arg(short = 'd', long)]
+    pub(crate) per_device: bool,
+
+    /// All counters by their names instead of a summary
+    #[arg(short = 'R', long)]
+    pub(crate) raw: bool,
+
+    /// Write the whole report to FILE too; .json, .yaml and .txt choose its form, else --format does
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Print nothing where nothing is wrong, and no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Show no progress on the terminal
+    #[arg(long)]
+    pub(crate) no_progress: bool,
+
+    /// Keep at most N findings for the report; the rest is counted
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) max_findings: usize,
+}
+
+impl ReportOptions {
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && !self.no_progress
+    }
+
+    /// Makes sure that the report file can be written, before the run.
+    pub(crate) fn prepare(&self, utc_offset: UtcOffset) -> anyhow::Result<ReportSink<'_>> {
+        let file = self.report.as_deref().map(PendingFile::create).transpose()?;
+        Ok(ReportSink { options: self, file, utc_offset })
+    }
+
+    fn file_format(&self, path: &Path) -> Format {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => Format::Json,
+            Some("yaml" | "yml") => Format::Yaml,
+            Some("txt") => Format::Text,
+            _ => self.format,
+        }
+    }
+
+    fn text(&self, utc_offset: UtcOffset) -> TextOptions<'_> {
+        TextOptions {
+            per_device: self.per_device,
+            raw: self.raw,
+            max_findings: SCREEN_FINDINGS,
+            more_advice: if self.report.is_some() { " in the report file" } else { "; --report FILE lists all" },
+            utc_offset,
+        }
+    }
+}
+
+/// Where the report of a run will go.
+#[derive(Debug)]
+pub(crate) struct ReportSink<'a> {
+    options: &'a ReportOptions,
+    file: Option<PendingFile>,
+    utc_offset: UtcOffset,
+}
+
+impl ReportSink<'_> {
+    /// Writes the report file and prints.
+    pub(crate) fn write(self, report: Report<'_>) -> anyhow::Result<()> {
+        let screen = self.options.text(self.utc_offset);
+        if let (Some(file), Some(path)) = (self.file, &self.options.report) {
+            let all = TextOptions { max_findings: usize::MAX, more_advice: "", ..screen };
+            file.publish(&render(report, self.options.file_format(path), &all)?)?;
+        }
+        let outcome = report.outcome;
+        if self.options.quiet && outcome.verdict == Verdict::Clean && outcome.status == Status::Finished {
+            return Ok(());
+        }
+        output::print(&render(report, self.options.format, &screen)?)
+    }
+}
+
+fn render(report: Report<'_>, format: Format, text: &TextOptions<'_>) -> anyhow::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    match format {
+        Format::Text => report::write_text(report, text, &mut out)?,
+        Format::Json => report::write_document(report, Encoding::Json, &mut out)?,
+        Format::Yaml => report::write_document(report, Encoding::Yaml, &mut out)?,
+    }
+    Ok(out)
+}
