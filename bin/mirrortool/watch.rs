@@ -40,7 +40,8 @@ pub(crate) fn with_bar<T>(progress: &Progress, show: bool, job: impl FnOnce() ->
 
 fn draw(progress: &Progress, ended: &Receiver<()>) {
     let bar = ProgressBar::new(0);
-    let template = "{bar:30} {percent:>3} %  {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left  {msg}";
+    let template =
+        "{bar:30} {percent:>3} %  {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left  {msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
