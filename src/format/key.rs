@@ -2,6 +2,26 @@
 
 use crate::units::ObjectId;
 use std::fmt;
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// `struct btrfs_disk_key` as stored (kernel: `include/uapi/linux/btrfs_tree.h`).
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct DiskKey {
+    objectid: U64,
+    r#type: u8,
+    offset: U64,
+}
+
+const _: () = assert!(size_of::<DiskKey>() == 17);
+
+impl DiskKey {
+    /// The key it stands for.
+    pub(crate) const fn key(self) -> Key {
+        Key::new(self.objectid.get(), self.r#type, self.offset.get())
+    }
+}
 
 /// A key. The field order is the sort order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

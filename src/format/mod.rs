@@ -1,6 +1,16 @@
 //! On-disk structures of btrfs: bytes in, proved values out. No I/O, no panic on any input.
 
+mod features;
+pub mod items;
 mod key;
 pub mod node;
+mod superblock;
+pub mod types;
 
+pub use features::{CompatRoFlags, IncompatFlags, SuperFlags, UnsupportedFeature};
 pub use key::Key;
+pub(crate) use key::DiskKey;
+pub use superblock::{
+    BackupRoot, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, SysChunk, TreeRoot,
+};
+pub use types::BlockGroupFlags;

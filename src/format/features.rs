@@ -1,0 +1,200 @@
+//! Features of a file system, and which of them this program can read or write. An unknown incompat bit stops
+//! everything, an unknown read-only-compat bit stops writing (kernel: `include/uapi/linux/btrfs.h`).
+
+use thiserror::Error;
+
+bitflags::bitflags! {
+    /// Features without which a file system cannot be read (`BTRFS_FEATURE_INCOMPAT_*`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[allow(missing_docs, reason = "the names are the documentation")]
+    pub struct IncompatFlags: u64 {
+        const MIXED_BACKREF = 1;
+        const DEFAULT_SUBVOL = 1 << 1;
+        const MIXED_GROUPS = 1 << 2;
+        const COMPRESS_LZO = 1 << 3;
+        const COMPRESS_ZSTD = 1 << 4;
+        const BIG_METADATA = 1 << 5;
+        const EXTENDED_IREF = 1 << 6;
+        const RAID56 = 1 << 7;
+        const SKINNY_METADATA = 1 << 8;
+        const NO_HOLES = 1 << 9;
+        const METADATA_UUID = 1 << 10;
+        const RAID1C34 = 1 << 11;
+        const ZONED = 1 << 12;
+        const EXTENT_TREE_V2 = 1 << 13;
+        const RAID_STRIPE_TREE = 1 << 14;
+        const SIMPLE_QUOTA = 1 << 16;
+        const REMAP_TREE = 1 << 17;
+        const _ = !0;
+    }
+}
+
+bitflags::bitflags! {
+    /// Features without which a file system can be read but not written (`BTRFS_FEATURE_COMPAT_RO_*`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[allow(missing_docs, reason = "the names are the documentation")]
+    pub struct CompatRoFlags: u64 {
+        const FREE_SPACE_TREE = 1;
+        const FREE_SPACE_TREE_VALID = 1 << 1;
+        const VERITY = 1 << 2;
+        const BLOCK_GROUP_TREE = 1 << 3;
+        const _ = !0;
+    }
+}
+
+bitflags::bitflags! {
+    /// States of a file system (`BTRFS_SUPER_FLAG_*`, `BTRFS_HEADER_FLAG_*`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct SuperFlags: u64 {
+        /// Written at least once.
+        const WRITTEN = 1;
+        /// With relocation trees.
+        const RELOC = 1 << 1;
+        /// An error was met and recorded.
+        const ERROR = 1 << 2;
+        /// A seed: read-only, others grow from it.
+        const SEEDING = 1 << 32;
+        /// Restored from a metadata dump: the data blocks have no content.
+        const METADUMP = 1 << 33;
+        /// The same, with the chunk tree left as it was.
+        const METADUMP_V2 = 1 << 34;
+        /// The fsid is being rewritten in every block.
+        const CHANGING_FSID = 1 << 35;
+        /// The fsid is being changed in the super blocks.
+        const CHANGING_FSID_V2 = 1 << 36;
+        /// Being converted to or from a block group tree.
+        const CHANGING_BG_TREE = 1 << 38;
+        /// The data checksums are being converted.
+        const CHANGING_DATA_CSUM = 1 << 39;
+        /// The metadata checksums are being converted.
+        const CHANGING_META_CSUM = 1 << 40;
+        const _ = !0;
+    }
+}
+
+/// Incompat features that are understood.
+const SUPPORTED_INCOMPAT: IncompatFlags = IncompatFlags::MIXED_BACKREF
+    .union(IncompatFlags::DEFAULT_SUBVOL)
+    .union(IncompatFlags::MIXED_GROUPS)
+    .union(IncompatFlags::COMPRESS_LZO)
+    .union(IncompatFlags::COMPRESS_ZSTD)
+    .union(IncompatFlags::BIG_METADATA)
+    .union(IncompatFlags::EXTENDED_IREF)
+    .union(IncompatFlags::RAID56)
+    .union(IncompatFlags::SKINNY_METADATA)
+    .union(IncompatFlags::NO_HOLES)
+    .union(IncompatFlags::METADATA_UUID)
+    .union(IncompatFlags::RAID1C34)
+    .union(IncompatFlags::SIMPLE_QUOTA);
+
+/// Read-only-compat features that are understood.
+const SUPPORTED_COMPAT_RO: CompatRoFlags = CompatRoFlags::FREE_SPACE_TREE
+    .union(CompatRoFlags::FREE_SPACE_TREE_VALID)
+    .union(CompatRoFlags::VERITY)
+    .union(CompatRoFlags::BLOCK_GROUP_TREE);
+
+/// Why a file system that is a valid btrfs cannot be read, or not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum UnsupportedFeature {
+    /// The layout follows the zones of the devices.
+    #[error("feature not supported: zoned (incompat bit 12)")]
+    Zoned,
+    /// Several extent trees, no backrefs for metadata.
+    #[error("feature not supported: extent-tree-v2 (incompat bit 13)")]
+    ExtentTreeV2,
+    /// Data is not where the chunk tree says.
+    #[error("feature not supported: raid-stripe-tree (incompat bit 14)")]
+    RaidStripeTree,
+    /// Block groups may have moved without their addresses.
+    #[error("feature not supported: remap-tree (incompat bit 17)")]
+    RemapTree,
+    /// An incompat bit that has no name here.
+    #[error("feature not known: incompat bit {bit}")]
+    UnknownIncompat {
+        /// From 0.
+        bit: u32,
+    },
+    /// A read-only-compat bit that has no name here: reading is safe, writing is not.
+    #[error("feature not known, writing is not safe: read-only-compat bit {bit}")]
+    UnknownCompatRo {
+        /// From 0.
+        bit: u32,
+    },
+    /// A conversion was interrupted, and blocks of both forms are present.
+    #[error("an interrupted conversion has to be finished first: {what} (super block flag bit {bit})")]
+    ConversionUnderway {
+        /// What is being converted.
+        what: &'static str,
+        /// From 0.
+        bit: u32,
+    },
+}
+
+const CONVERSIONS: [(SuperFlags, &str); 4] = [
+    (SuperFlags::CHANGING_FSID, "change of the fsid"),
+    (SuperFlags::CHANGING_BG_TREE, "block group tree"),
+    (SuperFlags::CHANGING_DATA_CSUM, "change of the data checksums"),
+    (SuperFlags::CHANGING_META_CSUM, "change of the metadata checksums"),
+];
+
+/// Whether a file system with these features and flags can be read. The lowest offending bit is named.
+pub(super) fn check_readable(incompat: IncompatFlags, flags: SuperFlags) -> Result<(), UnsupportedFeature> {
+    if let Some((flag, what)) = CONVERSIONS.iter().find(|(flag, _)| flags.contains(*flag)) {
+        return Err(UnsupportedFeature::ConversionUnderway { what, bit: flag.bits().trailing_zeros() });
+    }
+    let unsupported = incompat.difference(SUPPORTED_INCOMPAT);
+    if unsupported.is_empty() {
+        return Ok(());
+    }
+    let bit = unsupported.bits().trailing_zeros();
+    Err(match IncompatFlags::from_bits_retain(1 << bit) {
+        IncompatFlags::ZONED => UnsupportedFeature::Zoned,
+        IncompatFlags::EXTENT_TREE_V2 => UnsupportedFeature::ExtentTreeV2,
+        IncompatFlags::RAID_STRIPE_TREE => UnsupportedFeature::RaidStripeTree,
+        IncompatFlags::REMAP_TREE => UnsupportedFeature::RemapTree,
+        _ => UnsupportedFeature::UnknownIncompat { bit },
+    })
+}
+
+/// Read-only-compat bits that are not understood, the lowest first.
+pub(super) fn unknown_compat_ro(compat_ro: CompatRoFlags) -> impl Iterator<Item = UnsupportedFeature> {
+    let unknown = compat_ro.difference(SUPPORTED_COMPAT_RO).bits();
+    (0..u64::BITS).filter(move |bit| unknown >> bit & 1 == 1).map(|bit| UnsupportedFeature::UnknownCompatRo { bit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_we_refuse_are_named_and_unknown_ones_are_numbered() {
+        let refused = |bits| check_readable(IncompatFlags::from_bits_retain(bits), SuperFlags::empty());
+        assert_eq!(refused(0xfff | 1 << 16), Ok(()));
+        assert_eq!(refused(1 << 12), Err(UnsupportedFeature::Zoned));
+        assert_eq!(refused(1 << 13), Err(UnsupportedFeature::ExtentTreeV2));
+        assert_eq!(refused(1 << 14), Err(UnsupportedFeature::RaidStripeTree));
+        assert_eq!(refused(1 << 17), Err(UnsupportedFeature::RemapTree));
+        assert_eq!(refused(1 | 1 << 15), Err(UnsupportedFeature::UnknownIncompat { bit: 15 }));
+        assert_eq!(refused(1 << 63), Err(UnsupportedFeature::UnknownIncompat { bit: 63 }));
+        assert_eq!(UnsupportedFeature::UnknownIncompat { bit: 63 }.to_string(), "feature not known: incompat bit 63");
+    }
+
+    #[test]
+    fn interrupted_conversions_are_refused_but_seeds_and_dumps_are_read() {
+        let refused = |flags| check_readable(IncompatFlags::empty(), flags);
+        for (flag, _) in CONVERSIONS {
+            assert!(matches!(refused(flag), Err(UnsupportedFeature::ConversionUnderway { .. })), "{flag:?}");
+        }
+        assert_eq!(refused(SuperFlags::WRITTEN | SuperFlags::SEEDING | SuperFlags::METADUMP_V2), Ok(()));
+    }
+
+    #[test]
+    fn unknown_read_only_bits_are_listed_one_by_one() {
+        assert_eq!(unknown_compat_ro(CompatRoFlags::from_bits_retain(0xf)).count(), 0);
+        let bits: Vec<_> = unknown_compat_ro(CompatRoFlags::from_bits_retain(0x8000_0000_0000_0011)).collect();
+        assert_eq!(
+            bits,
+            [UnsupportedFeature::UnknownCompatRo { bit: 4 }, UnsupportedFeature::UnknownCompatRo { bit: 63 }]
+        );
+    }
+}
