@@ -6,24 +6,40 @@ use thiserror::Error;
 bitflags::bitflags! {
     /// Features without which a file system cannot be read (`BTRFS_FEATURE_INCOMPAT_*`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[allow(missing_docs, reason = "the names are the documentation")]
     pub struct IncompatFlags: u64 {
+        /// References to extents name trees and parents (all since 2.6.31).
         const MIXED_BACKREF = 1;
+        /// Another subvolume than the top-level one is mounted by default.
         const DEFAULT_SUBVOL = 1 << 1;
+        /// Block groups may hold data and metadata together.
         const MIXED_GROUPS = 1 << 2;
+        /// Some data is packed with LZO.
         const COMPRESS_LZO = 1 << 3;
+        /// Some data is packed with Zstandard.
         const COMPRESS_ZSTD = 1 << 4;
+        /// Nodes may be larger than a page.
         const BIG_METADATA = 1 << 5;
+        /// An inode may have more names in one directory than fit in an item.
         const EXTENDED_IREF = 1 << 6;
+        /// Block groups of profile raid5 or raid6.
         const RAID56 = 1 << 7;
+        /// Extent items of tree blocks have the level in the key.
         const SKINNY_METADATA = 1 << 8;
+        /// Holes of files have no items.
         const NO_HOLES = 1 << 9;
+        /// The uuid in the metadata is not the fsid.
         const METADATA_UUID = 1 << 10;
+        /// Block groups of profile raid1c3 or raid1c4.
         const RAID1C34 = 1 << 11;
+        /// Laid out for zoned devices.
         const ZONED = 1 << 12;
+        /// Several extent trees.
         const EXTENT_TREE_V2 = 1 << 13;
+        /// Data is placed by a tree of its own.
         const RAID_STRIPE_TREE = 1 << 14;
+        /// Extents remember the subvolume that made them.
         const SIMPLE_QUOTA = 1 << 16;
+        /// Block groups may be moved by a tree of remappings.
         const REMAP_TREE = 1 << 17;
         const _ = !0;
     }
@@ -32,11 +48,14 @@ bitflags::bitflags! {
 bitflags::bitflags! {
     /// Features without which a file system can be read but not written (`BTRFS_FEATURE_COMPAT_RO_*`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[allow(missing_docs, reason = "the names are the documentation")]
     pub struct CompatRoFlags: u64 {
+        /// Free space is kept in a tree.
         const FREE_SPACE_TREE = 1;
+        /// And the tree is up to date.
         const FREE_SPACE_TREE_VALID = 1 << 1;
+        /// Some files are sealed with fs-verity.
         const VERITY = 1 << 2;
+        /// Block group items are in a tree of their own.
         const BLOCK_GROUP_TREE = 1 << 3;
         const _ = !0;
     }

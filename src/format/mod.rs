@@ -8,8 +8,8 @@ mod superblock;
 pub mod types;
 
 pub use features::{CompatRoFlags, IncompatFlags, SuperFlags, UnsupportedFeature};
-pub use key::Key;
 pub(crate) use key::DiskKey;
+pub use key::Key;
 pub use superblock::{
     BackupRoot, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, SysChunk, TreeRoot,
 };

@@ -284,4 +284,3 @@ fn backup_root(raw: &RawBackup) -> BackupRoot {
         num_devices: raw.num_devices.get(),
     }
 }
-

@@ -75,13 +75,7 @@ impl<'a> ExtentItem<'a> {
         let flags = ExtentFlags::from_bits_retain(raw.flags.get());
         let has_info = key.item_type == key_type::EXTENT_ITEM && flags.contains(ExtentFlags::TREE_BLOCK);
         let (tree_block, inline) = if has_info { parse_tree_block_info(rest)? } else { (None, rest) };
-        Ok(Self {
-            refs: raw.refs.get(),
-            generation: Generation::new(raw.generation.get()),
-            flags,
-            tree_block,
-            inline,
-        })
+        Ok(Self { refs: raw.refs.get(), generation: Generation::new(raw.generation.get()), flags, tree_block, inline })
     }
 
     /// Whether this is one tree block; else it is file data.

@@ -17,8 +17,8 @@ mod temporary;
 pub use block_group::BlockGroupItem;
 pub use chunk::{ChunkItem, StripeItem};
 pub use csum::CsumItem;
-pub use device::{DEV_ITEM_BYTES, DevExtent, DevItem};
 pub(in crate::format) use device::RawDevItem;
+pub use device::{DEV_ITEM_BYTES, DevExtent, DevItem};
 pub use directory::{DirEntries, DirEntry, InodeName, InodeNames};
 pub use extent::{ExtentFlags, ExtentItem, TreeBlockInfo};
 pub use extent_ref::{ExtentRef, InlineRefs};
@@ -115,4 +115,3 @@ fn next_record<'a, T>(
         }
     }
 }
-

@@ -35,8 +35,7 @@ pub(super) fn check_magic(raw: &RawSuperblock) -> Result<(), SuperblockError> {
 
 pub(super) fn check_checksum(raw: &RawSuperblock) -> Result<ChecksumType, SuperblockError> {
     let number = raw.csum_type.get();
-    let csum_type =
-        ChecksumType::from_raw(number).ok_or(SuperblockError::ChecksumType { csum_type: number })?;
+    let csum_type = ChecksumType::from_raw(number).ok_or(SuperblockError::ChecksumType { csum_type: number })?;
     let have = checksum(raw, csum_type);
     let expect = Digest::new(raw.csum.get(..csum_type.digest_len()).unwrap_or(&raw.csum));
     if have == expect { Ok(csum_type) } else { Err(SuperblockError::Checksum { have, expect }) }
