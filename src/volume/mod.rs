@@ -4,6 +4,7 @@ mod chunk;
 mod chunk_map;
 mod geometry;
 mod profile;
+pub mod raid56;
 pub mod read_policy;
 #[cfg(test)]
 mod testing;
