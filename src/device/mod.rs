@@ -1,10 +1,44 @@
-//! The bytes of one member: a regular file or a block device behind `ReadDevice`.
+//! The bytes of one member: a regular file or a block device behind [`ReadDevice`].
 //!
-//! Nothing here knows what the bytes mean. Reads are exact: all bytes or an error that keeps its errno.
+//! Nothing here knows what the bytes mean. Reads are exact: all bytes, or an error that keeps its errno. Four engines
+//! (`direct`, `buffered`, `auto`, `mapped`) give the same bytes at different speeds; [`open_read`] chooses. Writing
+//! goes through [`open_write`] alone, which asks for a [`Consent`].
+
+mod auto;
+mod buffer;
+mod buffered;
+mod cache;
+mod coalesce;
+mod counting;
+mod crash;
+mod direct;
+mod error;
+mod fault;
+mod in_use;
+mod mapped;
+mod memory;
+mod open;
+#[cfg(test)]
+mod tests;
+mod tolerant;
+mod writable;
+
+pub use buffer::{AlignedVec, BufferPool, PooledBuffer};
+pub use cache::cache_drop;
+pub use coalesce::{Coalesce, Limits, Request};
+pub use counting::CountingDevice;
+pub use crash::{CrashDevice, PowerSupply, Survivors};
+pub use error::DeviceError;
+pub use fault::{Fault, FaultyDevice};
+pub use in_use::{Use, users_of};
+pub use memory::MemoryDevice;
+pub use open::{Identity, IoEngine, UnknownEngine, identity, open_read};
+pub use tolerant::{FailedSector, read_tolerant};
+pub use writable::{Consent, open_write};
 
 use crate::units::Physical;
 use std::io;
-use std::ops::Range;
+use std::sync::Arc;
 
 /// Exact, positioned, concurrent reads of one member.
 pub trait ReadDevice: Send + Sync {
@@ -23,20 +57,53 @@ pub trait ReadDevice: Send + Sync {
     }
 
     /// Fills `buf` from `at`. A read that reaches past the end is `UnexpectedEof`; nothing is ever padded with zeros.
+    /// After an error the contents of `buf` are unspecified.
     fn read_at(&self, at: Physical, buf: &mut [u8]) -> io::Result<()>;
+}
 
-    /// The bytes in place, for engines that map the file. `None` for all others.
-    fn mapped(&self, range: Range<Physical>) -> Option<&[u8]> {
-        let _ = range;
-        None
+/// A member that may be written: over real members made only by [`open_write`], which asks for consent.
+pub trait WriteDevice: ReadDevice {
+    /// Writes all of `data` at `at`. A member never grows: a write past the end is `InvalidInput`. After an error the
+    /// range holds old bytes, new bytes, or some of each.
+    fn write_at(&self, at: Physical, data: &[u8]) -> io::Result<()>;
+
+    /// Returns when all that was written is on stable storage. A read after it is answered by the medium.
+    fn sync(&self) -> io::Result<()>;
+}
+
+impl<D: ReadDevice + ?Sized> ReadDevice for Arc<D> {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn alignment(&self) -> usize {
+        (**self).alignment()
+    }
+
+    fn read_at(&self, at: Physical, buf: &mut [u8]) -> io::Result<()> {
+        (**self).read_at(at, buf)
     }
 }
 
-/// A member that may be written: made only by [`crate::device`]'s exclusive open, which asks for consent.
-pub trait WriteDevice: ReadDevice {
-    /// Writes all of `data` at `at`.
-    fn write_at(&self, at: Physical, data: &[u8]) -> io::Result<()>;
+impl<D: WriteDevice + ?Sized> WriteDevice for Arc<D> {
+    fn write_at(&self, at: Physical, data: &[u8]) -> io::Result<()> {
+        (**self).write_at(at, data)
+    }
 
-    /// Returns when all that was written is on stable storage.
-    fn sync(&self) -> io::Result<()>;
+    fn sync(&self) -> io::Result<()> {
+        (**self).sync()
+    }
+}
+
+/// Whether `bytes` bytes from `at` lie within a member of `len` bytes.
+fn in_bounds(at: Physical, bytes: usize, len: u64) -> bool {
+    at.raw().checked_add(bytes as u64).is_some_and(|end| end <= len)
+}
+
+fn check_read(at: Physical, bytes: usize, len: u64) -> io::Result<()> {
+    if in_bounds(at, bytes, len) { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn check_write(at: Physical, bytes: usize, len: u64) -> io::Result<()> {
+    if in_bounds(at, bytes, len) { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }

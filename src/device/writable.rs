@@ -1,0 +1,107 @@
+//! The one way to write to a member: exclusively, around the page cache, and only with the user's consent.
+//!
+//! Writes go straight to the device (`O_DIRECT`): an error belongs to the write it comes from, and reading back tests
+//! the medium. Where a file has no direct I/O, and for the last bytes of a file whose size is no multiple of the
+//! device's block, they go through the page cache, and `sync` drops them from it.
+
+use super::direct::{DirectDevice, is_refusal};
+use super::open::{Identity, checked_len, look, open_quietly};
+use super::{DeviceError, ReadDevice, WriteDevice, check_read, check_write};
+use crate::units::Physical;
+use rustix::fs::{Advice, fadvise};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Proof that the user has agreed to writing. Only the command line may make one.
+#[derive(Debug)]
+pub struct Consent {
+    _private: (),
+}
+
+impl Consent {
+    /// To be called where the user has said so, and nowhere else.
+    pub fn given_by_user() -> Self {
+        Self { _private: () }
+    }
+}
+
+/// Opens a member for reading and writing. Exclusive: a block device that is mounted or held otherwise, and a file
+/// that is locked, are [`DeviceError::Busy`]. The lock ends with the value.
+///
+/// A write that is not aligned rewrites the device's logical blocks (512 or 4096 bytes) at its two ends with the bytes
+/// they hold; writes of whole 4 KiB blocks touch nothing else.
+pub fn open_write(path: &Path, _consent: Consent) -> Result<Arc<dyn WriteDevice>, DeviceError> {
+    let failed = |error| DeviceError::from_io(path, "open it for writing", error);
+    let (_, identity) = look(path)?;
+    let open = |flags| open_quietly(path, OpenOptions::new().read(true).write(true), flags);
+    let exclusive = if matches!(identity, Identity::Block(_)) { libc::O_EXCL } else { 0 };
+    let file = open(exclusive).map_err(failed)?;
+    let len = checked_len(path, identity, &file)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(DeviceError::Busy { path: path.to_path_buf() }),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    let direct = match open(libc::O_DIRECT).and_then(|direct| DirectDevice::new(direct, len, || open(0))) {
+        Ok(direct) => Some(direct),
+        Err(error) if is_refusal(&error) => None,
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(Arc::new(WritableDevice { direct, file, len, writing: Mutex::new(()) }))
+}
+
+struct WritableDevice {
+    direct: Option<DirectDevice>,
+    /// The same member through the page cache; holds the lock.
+    file: File,
+    len: u64,
+    /// One write at a time: two that are not aligned might rewrite one block.
+    writing: Mutex<()>,
+}
+
+impl ReadDevice for WritableDevice {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn alignment(&self) -> usize {
+        self.direct.as_ref().map_or(1, DirectDevice::alignment)
+    }
+
+    fn read_at(&self, at: Physical, buf: &mut [u8]) -> io::Result<()> {
+        match &self.direct {
+            Some(direct) => direct.read_at(at, buf),
+            None => {
+                check_read(at, buf.len(), self.len)?;
+                self.file.read_exact_at(buf, at.raw())
+            }
+        }
+    }
+}
+
+impl WriteDevice for WritableDevice {
+    fn write_at(&self, at: Physical, data: &[u8]) -> io::Result<()> {
+        check_write(at, data.len(), self.len)?;
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let reach = self.direct.as_ref().map_or(0, DirectDevice::direct_end);
+        let (around, through) = data.split_at(reach.saturating_sub(at.raw()).min(data.len() as u64) as usize);
+        match &self.direct {
+            Some(direct) if !around.is_empty() => direct.write_direct(at.raw(), around)?,
+            _ => {}
+        }
+        if through.is_empty() { Ok(()) } else { self.file.write_all_at(through, at.raw() + around.len() as u64) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if let Some(direct) = &self.direct {
+            direct.file().sync_data()?;
+        }
+        self.file.sync_data()?;
+        // What went through the page cache is clean now and can be dropped, so that reads reach the medium.
+        fadvise(&self.file, 0, None, Advice::DontNeed)?;
+        Ok(())
+    }
+}
