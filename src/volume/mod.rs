@@ -6,6 +6,7 @@ mod geometry;
 mod profile;
 pub mod raid56;
 pub mod read_policy;
+pub mod redundancy;
 #[cfg(test)]
 mod testing;
 
