@@ -1,62 +1,32 @@
 //! One chunk, proved: a range of logical addresses and the stripes on devices that hold it.
 //!
-//! A [`Chunk`] exists only where every rule of the kernel's `btrfs_check_chunk_valid` (`fs/btrfs/tree-checker.c`) holds, no
-//! address can overflow and no two stripes share bytes of a device, so that the [`geometry`](super::geometry) needs
-//! no checks of its own. Whether the block group may mix data and metadata is not asked: it reads the same.
+//! A [`Chunk`] exists only where the item keeps every rule of [`ChunkItem::check`] (kernel: `btrfs_check_chunk_valid` in
+//! `fs/btrfs/tree-checker.c`), no address can overflow, no two stripes share bytes of a device, and Q can tell the
+//! columns apart: the [`geometry`](super::geometry) needs no checks of its own.
 
 use super::profile::{Layout, Profile, ProfileError};
+use crate::format::items::{ChunkItem, ItemError, StripeItem};
+use crate::format::types::STRIPE_LEN;
+use crate::format::{BlockGroupFlags, IncompatFlags};
 use crate::units::{DeviceId, Logical, LogicalRange, Physical};
 use thiserror::Error;
-use uuid::Uuid;
 
-/// The length of a stripe unit; btrfs knows no other (`BTRFS_STRIPE_LEN`).
-pub const STRIPE_LEN_BYTES: u64 = 64 * 1024;
+/// The length of a stripe unit, the same for all chunks.
+pub const STRIPE_LEN_BYTES: u64 = STRIPE_LEN;
 
 /// The data columns that Q can tell apart: the order of 2 in GF(2^8).
 const MAX_RAID6_DATA_COLUMNS: u64 = 255;
-
-const TYPE_DATA: u64 = 1 << 0;
-const TYPE_SYSTEM: u64 = 1 << 1;
-const TYPE_METADATA: u64 = 1 << 2;
-/// Data, system, metadata and the eight profile bits.
-const KNOWN_TYPE_BITS: u64 = (1 << 11) - 1;
-
-/// Where one stripe of a chunk lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stripe {
-    /// The device.
-    pub devid: DeviceId,
-    /// Where the stripe starts on it.
-    pub offset: Physical,
-    /// The uuid of the device.
-    pub dev_uuid: Uuid,
-}
-
-/// A chunk item as read, nothing checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawChunk {
-    /// In bytes of logical space.
-    pub length: u64,
-    /// In bytes.
-    pub stripe_len: u64,
-    /// `BTRFS_BLOCK_GROUP_*`: kind and profile.
-    pub type_flags: u64,
-    /// Of meaning for RAID10 only.
-    pub sub_stripes: u16,
-    /// In the order of the item.
-    pub stripes: Vec<Stripe>,
-}
 
 /// A chunk whose geometry can be relied on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     start: Logical,
     length_bytes: u64,
-    flags: u64,
+    flags: BlockGroupFlags,
     profile: Profile,
     data_columns: u64,
     stripe_bytes: u64,
-    stripes: Box<[Stripe]>,
+    stripes: Box<[StripeItem]>,
 }
 
 /// Why a chunk is refused: which one, and what is wrong with it.
@@ -73,50 +43,17 @@ pub struct ChunkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ChunkProblem {
-    /// The start is no multiple of the sector size.
-    #[error("unaligned start, expect a multiple of {sectorsize}")]
-    UnalignedStart {
-        /// In bytes.
-        sectorsize: u32,
-    },
-    /// The length is zero or no multiple of the sector size.
-    #[error("invalid length {have}, expect a multiple of {sectorsize} above 0")]
-    Length {
-        /// In bytes.
-        have: u64,
-        /// In bytes.
-        sectorsize: u32,
-    },
-    /// The stripe length is not 64 KiB.
-    #[error("invalid stripe length, have {have} expect {STRIPE_LEN_BYTES}")]
-    StripeLen {
-        /// In bytes.
-        have: u64,
-    },
-    /// The type has bits that nobody knows.
-    #[error("unknown type bits {bits:#x}")]
-    UnknownType {
-        /// The unknown ones.
-        bits: u64,
-    },
-    /// The type is none of data, metadata and system, or system and another.
-    #[error("invalid type {flags:#x}, expect data, metadata, both, or system alone")]
-    Kind {
-        /// The type as read.
-        flags: u64,
-    },
+    /// A field of the item is wrong.
+    #[error(transparent)]
+    Item(#[from] ItemError),
     /// The type names more than one profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// The number of stripes does not fit the profile.
-    #[error("invalid num_stripes:sub_stripes {num_stripes}:{sub_stripes} for {profile}")]
-    Stripes {
-        /// Stripes in the item.
-        num_stripes: usize,
-        /// As in the item.
-        sub_stripes: u16,
-        /// The profile of the chunk.
-        profile: Profile,
+    /// A RAID6 row has more data columns than Q can tell apart.
+    #[error("too many data columns for raid6, have {have} expect {MAX_RAID6_DATA_COLUMNS} at most")]
+    Columns {
+        /// Data columns of the chunk.
+        have: u64,
     },
     /// The chunk, or one of its stripes, would reach past the end of the address space.
     #[error("length {length} reaches past the last address")]
@@ -149,27 +86,24 @@ pub enum ChunkProblem {
 }
 
 impl Chunk {
-    /// Checks a chunk item found under the logical address `start` in a file system of `sectorsize` bytes per sector.
-    pub fn new(start: Logical, item: RawChunk, sectorsize: u32) -> Result<Self, ChunkError> {
-        Self::checked(start, item, sectorsize).map_err(|problem| ChunkError { start, problem })
+    /// Checks a chunk item found under the logical address `start` of a file system with these parameters.
+    pub fn new(start: Logical, item: ChunkItem, sectorsize: u32, incompat: IncompatFlags) -> Result<Self, ChunkError> {
+        Self::checked(start, item, sectorsize, incompat).map_err(|problem| ChunkError { start, problem })
     }
 
-    fn checked(start: Logical, item: RawChunk, sectorsize: u32) -> Result<Self, ChunkProblem> {
-        let RawChunk { length, stripe_len, type_flags: flags, sub_stripes, stripes } = item;
-        let step_bytes = u64::from(sectorsize.max(1));
-        if !start.raw().is_multiple_of(step_bytes) {
-            return Err(ChunkProblem::UnalignedStart { sectorsize });
+    fn checked(
+        start: Logical,
+        item: ChunkItem,
+        sectorsize: u32,
+        incompat: IncompatFlags,
+    ) -> Result<Self, ChunkProblem> {
+        item.check(start, sectorsize, incompat)?;
+        let ChunkItem { length, type_flags: flags, stripes, .. } = item;
+        let profile = Profile::from_flags(flags)?;
+        let data_columns = data_columns(profile, stripes.len());
+        if profile == Profile::Raid6 && data_columns > MAX_RAID6_DATA_COLUMNS {
+            return Err(ChunkProblem::Columns { have: data_columns });
         }
-        if length == 0 || !length.is_multiple_of(step_bytes) {
-            return Err(ChunkProblem::Length { have: length, sectorsize });
-        }
-        if stripe_len != STRIPE_LEN_BYTES {
-            return Err(ChunkProblem::StripeLen { have: stripe_len });
-        }
-        let profile = check_type(flags)?;
-        let Some(data_columns) = data_columns(profile, stripes.len(), sub_stripes) else {
-            return Err(ChunkProblem::Stripes { num_stripes: stripes.len(), sub_stripes, profile });
-        };
         let overflow = ChunkProblem::Overflow { length };
         let stripe_bytes = stripe_bytes(profile, length, data_columns).ok_or(overflow)?;
         // The last row counts as whole, so that no address inside any row can overflow.
@@ -179,7 +113,7 @@ impl Chunk {
             return Err(overflow);
         }
         if let Some(stripe) = overlapping(&stripes, stripe_bytes) {
-            let Stripe { devid, offset: physical, .. } = stripe;
+            let StripeItem { devid, offset: physical, .. } = stripe;
             return Err(ChunkProblem::StripesOverlap { devid, physical, other: start });
         }
         let stripes = stripes.into_boxed_slice();
@@ -206,24 +140,24 @@ impl Chunk {
         self.start..self.end()
     }
 
-    /// `BTRFS_BLOCK_GROUP_*`: kind and profile.
-    pub fn flags(&self) -> u64 {
+    /// What is stored, and how it is spread.
+    pub fn flags(&self) -> BlockGroupFlags {
         self.flags
     }
 
     /// True where the block group holds file data (it may hold metadata as well).
     pub fn holds_data(&self) -> bool {
-        self.flags & TYPE_DATA != 0
+        self.flags.contains(BlockGroupFlags::DATA)
     }
 
     /// True where the block group holds tree blocks: metadata, system, or mixed.
     pub fn holds_metadata(&self) -> bool {
-        self.flags & (TYPE_METADATA | TYPE_SYSTEM) != 0
+        self.flags.intersects(BlockGroupFlags::METADATA | BlockGroupFlags::SYSTEM)
     }
 
     /// True for chunks that hold the chunk tree.
     pub fn is_system(&self) -> bool {
-        self.flags & TYPE_SYSTEM != 0
+        self.flags.contains(BlockGroupFlags::SYSTEM)
     }
 
     /// The profile.
@@ -232,7 +166,7 @@ impl Chunk {
     }
 
     /// The stripes, in the order of the chunk item.
-    pub fn stripes(&self) -> &[Stripe] {
+    pub fn stripes(&self) -> &[StripeItem] {
         &self.stripes
     }
 
@@ -247,37 +181,16 @@ impl Chunk {
     }
 }
 
-fn check_type(flags: u64) -> Result<Profile, ChunkProblem> {
-    let unknown = flags & !KNOWN_TYPE_BITS;
-    if unknown != 0 {
-        return Err(ChunkProblem::UnknownType { bits: unknown });
-    }
-    let profile = Profile::from_flags(flags)?;
-    match flags & (TYPE_DATA | TYPE_SYSTEM | TYPE_METADATA) {
-        0 => Err(ChunkProblem::Kind { flags }),
-        TYPE_SYSTEM => Ok(profile),
-        kind if kind & TYPE_SYSTEM != 0 => Err(ChunkProblem::Kind { flags }),
-        _ => Ok(profile),
-    }
-}
-
-/// The data columns of a row, or `None` where the number of stripes is not one that the profile can have.
-fn data_columns(profile: Profile, num_stripes: usize, sub_stripes: u16) -> Option<u64> {
+/// The data columns of a row of a chunk whose number of stripes fits its profile; never 0.
+fn data_columns(profile: Profile, num_stripes: usize) -> u64 {
     let row = profile.row();
     let stripes = num_stripes as u64;
-    match row.layout {
-        Layout::Mirrored => (stripes == u64::from(row.ncopies)).then_some(1),
-        Layout::Striped => {
-            let group = u64::from(row.sub_stripes);
-            let groups_fit = group == 1 || (u64::from(sub_stripes) == group && stripes.is_multiple_of(group));
-            (groups_fit && stripes >= group).then_some(stripes / group)
-        }
-        Layout::Parity => {
-            let columns = stripes.checked_sub(u64::from(row.nparity))?;
-            let most = if profile == Profile::Raid6 { MAX_RAID6_DATA_COLUMNS } else { u64::MAX };
-            (stripes >= u64::from(row.devs_min) && columns <= most).then_some(columns)
-        }
-    }
+    let columns = match row.layout {
+        Layout::Mirrored => 1,
+        Layout::Striped => stripes / u64::from(row.sub_stripes),
+        Layout::Parity => stripes.saturating_sub(u64::from(row.nparity)),
+    };
+    columns.max(1)
 }
 
 /// What each device gives to a chunk: all of it where mirrored, whole stripe units of its column otherwise.
@@ -292,10 +205,10 @@ fn stripe_bytes(profile: Profile, length_bytes: u64, data_columns: u64) -> Optio
 }
 
 /// The first stripe that shares bytes of its device with one before it.
-fn overlapping(stripes: &[Stripe], stripe_bytes: u64) -> Option<Stripe> {
-    let mut sorted: Vec<&Stripe> = stripes.iter().collect();
+fn overlapping(stripes: &[StripeItem], stripe_bytes: u64) -> Option<StripeItem> {
+    let mut sorted: Vec<&StripeItem> = stripes.iter().collect();
     sorted.sort_by_key(|stripe| (stripe.devid, stripe.offset));
-    let clash = |pair: &&[&Stripe]| match pair {
+    let clash = |pair: &&[&StripeItem]| match pair {
         [before, after] => before.devid == after.devid && after.offset - before.offset < stripe_bytes,
         _ => false,
     };

@@ -3,8 +3,9 @@
 //! Holds the invariant that no two chunks share a logical address or a byte of a device. Kernel: the mapping tree
 //! (`btrfs_get_chunk_map`) and the checks of `btrfs_verify_dev_extents` in `fs/btrfs/volumes.c`.
 
-use super::chunk::{Chunk, ChunkError, ChunkProblem, Stripe};
+use super::chunk::{Chunk, ChunkError, ChunkProblem};
 use super::geometry::Role;
+use crate::format::items::StripeItem;
 use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum, Physical};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -114,7 +115,7 @@ impl ChunkMap {
     }
 
     /// The chunk that already has a byte of the place that `stripe` claims.
-    fn holder(&self, stripe: &Stripe, stripe_bytes: u64) -> Option<Logical> {
+    fn holder(&self, stripe: &StripeItem, stripe_bytes: u64) -> Option<Logical> {
         let last = DevicePhysical { devid: stripe.devid, physical: stripe.offset + (stripe_bytes - 1) };
         let (key, slot) = self.by_place.range(..=last).next_back()?;
         (key.devid == stripe.devid && slot.end > stripe.offset).then_some(slot.chunk)

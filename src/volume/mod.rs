@@ -10,7 +10,7 @@ pub mod redundancy;
 #[cfg(test)]
 mod testing;
 
-pub use chunk::{Chunk, ChunkError, ChunkProblem, RawChunk, STRIPE_LEN_BYTES, Stripe};
+pub use chunk::{Chunk, ChunkError, ChunkProblem, STRIPE_LEN_BYTES};
 pub use chunk_map::{ChunkMap, Unmapped};
 pub use geometry::{Column, Copies, FullStripe, MirrorCopy, Piece, Role};
 pub use profile::{Layout, Profile, ProfileError, ProfileRow};

@@ -3,6 +3,7 @@
 //! Everything that differs between profiles and is a number stands here; the three ways of laying out bytes that
 //! the rows name are in [`geometry`](super::geometry). Nothing here looks at a chunk or a device.
 
+use crate::format::BlockGroupFlags;
 use std::fmt;
 use thiserror::Error;
 
@@ -45,8 +46,8 @@ pub enum Layout {
 pub struct ProfileRow {
     /// The name as btrfs-progs prints it (`RAID1C3`, `single`).
     pub name: &'static str,
-    /// The bit in a chunk's type; 0 for single.
-    pub block_group_flag: u64,
+    /// The bit in a chunk's type; none for single.
+    pub block_group_flag: BlockGroupFlags,
     /// Stripes that hold the same data within a striped column.
     pub sub_stripes: u16,
     /// Stripes of a chunk that one device holds.
@@ -65,7 +66,7 @@ pub struct ProfileRow {
 
 const SINGLE: ProfileRow = ProfileRow {
     name: "single",
-    block_group_flag: 0,
+    block_group_flag: BlockGroupFlags::empty(),
     sub_stripes: 1,
     dev_stripes: 1,
     ncopies: 1,
@@ -75,7 +76,7 @@ const SINGLE: ProfileRow = ProfileRow {
     layout: Layout::Mirrored,
 };
 
-const fn mirrored(name: &'static str, block_group_flag: u64, copies: u8) -> ProfileRow {
+const fn mirrored(name: &'static str, block_group_flag: BlockGroupFlags, copies: u8) -> ProfileRow {
     ProfileRow {
         name,
         block_group_flag,
@@ -86,7 +87,7 @@ const fn mirrored(name: &'static str, block_group_flag: u64, copies: u8) -> Prof
     }
 }
 
-const fn parity(name: &'static str, block_group_flag: u64, nparity: u8) -> ProfileRow {
+const fn parity(name: &'static str, block_group_flag: BlockGroupFlags, nparity: u8) -> ProfileRow {
     ProfileRow {
         name,
         block_group_flag,
@@ -98,28 +99,25 @@ const fn parity(name: &'static str, block_group_flag: u64, nparity: u8) -> Profi
     }
 }
 
-/// In the order of [`Profile`]. Flags are the `BTRFS_BLOCK_GROUP_*` bits of `btrfs_tree.h`.
+/// In the order of [`Profile`].
 const TABLE: [ProfileRow; 9] = [
     SINGLE,
-    ProfileRow { name: "DUP", block_group_flag: 1 << 5, dev_stripes: 2, ncopies: 2, ..SINGLE },
-    ProfileRow { name: "RAID0", block_group_flag: 1 << 3, layout: Layout::Striped, ..SINGLE },
-    mirrored("RAID1", 1 << 4, 2),
-    mirrored("RAID1C3", 1 << 9, 3),
-    mirrored("RAID1C4", 1 << 10, 4),
-    ProfileRow { sub_stripes: 2, layout: Layout::Striped, ..mirrored("RAID10", 1 << 6, 2) },
-    parity("RAID5", 1 << 7, 1),
-    parity("RAID6", 1 << 8, 2),
+    ProfileRow { name: "DUP", block_group_flag: BlockGroupFlags::DUP, dev_stripes: 2, ncopies: 2, ..SINGLE },
+    ProfileRow { name: "RAID0", block_group_flag: BlockGroupFlags::RAID0, layout: Layout::Striped, ..SINGLE },
+    mirrored("RAID1", BlockGroupFlags::RAID1, 2),
+    mirrored("RAID1C3", BlockGroupFlags::RAID1C3, 3),
+    mirrored("RAID1C4", BlockGroupFlags::RAID1C4, 4),
+    ProfileRow { sub_stripes: 2, layout: Layout::Striped, ..mirrored("RAID10", BlockGroupFlags::RAID10, 2) },
+    parity("RAID5", BlockGroupFlags::RAID5, 1),
+    parity("RAID6", BlockGroupFlags::RAID6, 2),
 ];
-
-/// All bits that name a profile.
-const PROFILE_MASK: u64 = 0b1111_1111 << 3;
 
 /// More than one profile bit is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("invalid profile flags {flags:#x}, expect 0 or 1 bit of {PROFILE_MASK:#x}")]
+#[error("invalid profile flags {:#x}, expect 0 or 1 bit of {:#x}", .flags.bits(), BlockGroupFlags::PROFILE_MASK.bits())]
 pub struct ProfileError {
     /// The chunk type as read.
-    pub flags: u64,
+    pub flags: BlockGroupFlags,
 }
 
 impl Profile {
@@ -143,8 +141,8 @@ impl Profile {
 
     /// The profile of a chunk's or block group's type: exactly one of the profile bits, or none for single. Other bits
     /// are not looked at.
-    pub fn from_flags(flags: u64) -> Result<Self, ProfileError> {
-        let bit = flags & PROFILE_MASK;
+    pub fn from_flags(flags: BlockGroupFlags) -> Result<Self, ProfileError> {
+        let bit = flags.profile();
         Self::ALL.into_iter().find(|profile| profile.row().block_group_flag == bit).ok_or(ProfileError { flags })
     }
 }
@@ -163,7 +161,7 @@ mod tests {
     #[test]
     fn every_profile_is_found_by_its_flag_whatever_the_type_bits_say() {
         for profile in Profile::ALL {
-            for kind in [1, 2, 4, 5] {
+            for kind in [BlockGroupFlags::DATA, BlockGroupFlags::SYSTEM, BlockGroupFlags::TYPE_MASK] {
                 assert_eq!(Profile::from_flags(profile.row().block_group_flag | kind), Ok(profile));
             }
         }
@@ -171,7 +169,7 @@ mod tests {
 
     #[test]
     fn two_profile_bits_are_refused() {
-        let error = Profile::from_flags(1 << 3 | 1 << 4 | 1).unwrap_err();
+        let error = Profile::from_flags(BlockGroupFlags::from_bits_retain(0x19)).unwrap_err();
         assert_eq!(error.to_string(), "invalid profile flags 0x19, expect 0 or 1 bit of 0x7f8");
     }
 

@@ -1,18 +1,19 @@
 //! What the map accepts, and what it finds.
 
 use super::*;
-use crate::volume::testing::{SECTORSIZE, START, raw_chunk};
-use crate::volume::{Profile, RawChunk, STRIPE_LEN_BYTES};
+use crate::format::IncompatFlags;
+use crate::volume::testing::{SECTORSIZE, START, chunk_item};
+use crate::volume::{Profile, STRIPE_LEN_BYTES};
 
 const GIB: u64 = 1 << 30;
 
 /// A chunk at `START + at` whose stripes start `shift` bytes further on their devices.
 fn shifted(profile: Profile, stripes: usize, at: u64, shift: u64) -> Chunk {
-    let mut item: RawChunk = raw_chunk(profile, stripes, 16 << 20);
+    let mut item = chunk_item(profile, stripes, 16 << 20);
     for stripe in &mut item.stripes {
         stripe.offset = stripe.offset + shift;
     }
-    Chunk::new(START + at, item, SECTORSIZE).unwrap()
+    Chunk::new(START + at, item, SECTORSIZE, IncompatFlags::empty()).unwrap()
 }
 
 fn two_chunks() -> ChunkMap {

@@ -187,7 +187,9 @@ fn columns_known_to_be_bad_are_used_last() {
     let mut row = Columns::new(5, 1, 10);
     let good = row.data[0].clone().unwrap();
     let bad = [RowColumn::Data(0), RowColumn::Data(4)];
-    bad.iter().for_each(|column| row.spoil(*column, 0));
+    for column in bad {
+        row.spoil(column, 0);
+    }
     assert_eq!(row.recover_knowing(0, &good, |_, column| bad.contains(&column)).1, 1);
     assert_eq!(row.recover_knowing(0, &good, |_, _| false).1, 6);
 }
