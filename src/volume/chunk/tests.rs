@@ -13,7 +13,10 @@ fn refusal(change: impl FnOnce(&mut ChunkItem)) -> String {
 
 #[test]
 fn what_the_item_check_refuses_is_refused_with_its_address() {
-    assert_eq!(refusal(|c| c.length = 0), "invalid chunk item length, have 0 expect a multiple of the sector size, not 0");
+    assert_eq!(
+        refusal(|c| c.length = 0),
+        "invalid chunk item length, have 0 expect a multiple of the sector size, not 0"
+    );
     assert_eq!(refusal(|c| c.stripe_len = 4096), "invalid chunk item stripe_len, have 4096 expect 65536");
 }
 
