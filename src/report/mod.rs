@@ -5,12 +5,14 @@ mod document;
 mod human;
 mod line;
 mod read;
+mod show;
 mod text;
 mod words;
 
 pub use document::{Encoding, WriteError, write_document};
 pub use line::FindingLine;
 pub use read::{ReadError, SavedReport, read_report};
+pub use show::{Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
 pub use text::{TextOptions, write_text};
 
 use crate::scrub::outcome::ScrubOutcome;

@@ -82,6 +82,22 @@ impl Loss {
     }
 }
 
+/// All combinations of one number of losses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Devices lost at once.
+    pub count: usize,
+    /// One per combination, in the order of devids.
+    pub losses: Vec<Loss>,
+}
+
+impl Round {
+    /// True where no combination costs anything.
+    pub fn is_harmless(&self) -> bool {
+        self.losses.iter().all(Loss::is_harmless)
+    }
+}
+
 /// The chunks in the form that losses are computed from: alike ones summed up.
 #[derive(Clone, Debug)]
 pub struct Redundancy {
@@ -111,6 +127,19 @@ impl Redundancy {
         present.sort_unstable();
         present.dedup();
         Self { shapes, present, missing: missing.iter().copied().collect() }
+    }
+
+    /// The losses of one device, of two, ... up to `most`, ending with the first number that costs something.
+    pub fn rounds(&self, most: usize) -> Vec<Round> {
+        let mut rounds: Vec<Round> = Vec::new();
+        for count in 1..=most {
+            if rounds.last().is_some_and(|round| !round.is_harmless()) {
+                break;
+            }
+            let Some(losses) = self.losses(count) else { break };
+            rounds.push(Round { count, losses });
+        }
+        rounds
     }
 
     /// The cost of each combination of `count` more lost devices, in the order of devids. `None` where there are more
@@ -231,6 +260,14 @@ mod tests {
         let losses = Redundancy::new([&chunk], &devids(&[1, 2, 3, 4]), &[]).losses(2).expect("six");
         let harmful: Vec<_> = losses.into_iter().filter(|l| !l.is_harmless()).map(|l| l.devids).collect();
         assert_eq!(harmful, [devids(&[1, 2]), devids(&[3, 4])]);
+    }
+
+    #[test]
+    fn rounds_end_with_the_first_that_costs_something() {
+        let chunk = chunk(Profile::Raid6, 4, 1);
+        let rounds = Redundancy::new([&chunk], &devids(&[1, 2, 3, 4]), &[]).rounds(4);
+        let seen: Vec<_> = rounds.iter().map(|r| (r.count, r.losses.len(), r.is_harmless())).collect();
+        assert_eq!(seen, [(1, 4, true), (2, 6, true), (3, 4, false)]);
     }
 
     #[test]
