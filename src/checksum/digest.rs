@@ -11,7 +11,7 @@ pub enum ChecksumType {
     Xxhash64,
     /// SHA-256, 32 bytes.
     Sha256,
-    /// BLAKE2b with a 256 bit digest, 32 bytes.
+    /// `BLAKE2b` with a 256 bit digest, 32 bytes.
     Blake2b,
 }
 

@@ -1,6 +1,6 @@
 //! Computing and comparing checksums. The algorithm is matched once per call, outside the loop over the sectors.
 //!
-//! BLAKE2b has two implementations, each the faster at its job: `blake2` for one block, the many-at-once mode of
+//! `BLAKE2b` has two implementations, each the faster at its job: `blake2` for one block, the many-at-once mode of
 //! `blake2b_simd` for a run. All others find the CPU's instructions at run time and gain nothing from batches.
 
 use super::{ChecksumType, Digest};
@@ -10,7 +10,7 @@ use blake2b_simd::many::{HashManyJob, hash_many};
 use sha2::{Digest as _, Sha256};
 use smallvec::SmallVec;
 
-/// Sectors hashed side by side by BLAKE2b: two rounds of the four lanes of AVX2.
+/// Sectors hashed side by side by `BLAKE2b`: two rounds of the four lanes of AVX2.
 const BLAKE2B_BATCH: usize = 8;
 
 impl ChecksumType {

@@ -62,7 +62,7 @@ fn bad_sectors(sum: ChecksumType, data: &[u8], sector_bytes: usize, stored: &[u8
 #[test]
 fn exactly_the_changed_sectors_are_bad() {
     for sum in ChecksumType::ALL {
-        let mut data: Vec<u8> = (0..19 * 512_u32).map(|i| (i * i >> 7) as u8).collect();
+        let mut data: Vec<u8> = (0..19 * 512_u32).map(|i| ((i * i) >> 7) as u8).collect();
         let mut stored = Vec::new();
         sum.digest_sectors(&data, 512, &mut stored);
         assert_eq!(bad_sectors(sum, &data, 512, &stored), Vec::<usize>::new(), "{sum}");

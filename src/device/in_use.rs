@@ -246,3 +246,6 @@ fn absent_is_nothing<T: Default>(result: io::Result<T>) -> io::Result<T> {
         result => result,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -239,7 +239,7 @@ fn a_synced_write_is_not_left_in_the_page_cache() {
     device.sync().unwrap();
     let other = fs::File::open(file.path()).unwrap();
     // Where the kernel does not tell, or the file lives in the page cache (tmpfs), there is nothing to see.
-    let on_disk = rustix::fs::fstatfs(&other).unwrap().f_type as u64 != 0x0102_1994;
+    let on_disk = rustix::fs::fstatfs(&other).unwrap().f_type != 0x0102_1994;
     if let (true, Ok(cached)) = (on_disk, super::cache::cached_bytes(&other, 0, FILE_BYTES as u64)) {
         assert_eq!(cached, 0);
     }

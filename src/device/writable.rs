@@ -86,13 +86,11 @@ impl WriteDevice for WritableDevice {
     fn write_at(&self, at: Physical, data: &[u8]) -> io::Result<()> {
         check_write(at, data.len(), self.len)?;
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let reach = self.direct.as_ref().map_or(0, DirectDevice::direct_end);
-        let (around, through) = data.split_at(reach.saturating_sub(at.raw()).min(data.len() as u64) as usize);
-        match &self.direct {
-            Some(direct) if !around.is_empty() => direct.write_direct(at.raw(), around)?,
-            _ => {}
-        }
-        if through.is_empty() { Ok(()) } else { self.file.write_all_at(through, at.raw() + around.len() as u64) }
+        let Some(direct) = &self.direct else { return self.file.write_all_at(data, at.raw()) };
+        let reach = direct.direct_end().saturating_sub(at.raw()).min(data.len() as u64);
+        let (around, through) = data.split_at(reach as usize);
+        direct.write_direct(at.raw(), around)?;
+        self.file.write_all_at(through, at.raw() + reach)
     }
 
     fn sync(&self) -> io::Result<()> {
