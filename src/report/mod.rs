@@ -1,16 +1,20 @@
-//! Results as text, JSON and YAML. The only module that knows serde: the output formats are mirror structs here, one
+//! Results as text, JSON, YAML, Prometheus metrics and btrfs's own status file. The only module that knows serde: the output formats are mirror structs here, one
 //! reviewed place, and not an accident of field names elsewhere. Gets a writer, never opens a file, decides nothing.
 
+mod btrfs_status;
 mod document;
 mod human;
 mod line;
+mod prometheus;
 mod read;
 mod show;
 mod text;
 mod words;
 
+pub use btrfs_status::{btrfs_status_file_name, write_btrfs_status};
 pub use document::{Encoding, WriteError, write_document};
 pub use line::FindingLine;
+pub use prometheus::write_metrics;
 pub use read::{ReadError, SavedReport, read_report};
 pub use show::{Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
 pub use text::{TextOptions, write_text};

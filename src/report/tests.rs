@@ -338,3 +338,79 @@ fn what_is_not_a_report_is_named() {
         "finding 1: unknown kind \"dust\""
     );
 }
+
+#[test]
+fn the_status_file_is_the_one_btrfs_progs_writes() {
+    let mut stopped = ScrubOutcome { status: Status::Interrupted, ..correctable() };
+    stopped.devices[1].counters.last_physical = 4096;
+    let status = |outcome: &ScrubOutcome| {
+        let mut out = Vec::new();
+        write_btrfs_status(Report { command: "scrub", outcome }, &mut out).expect("a vector takes all");
+        String::from_utf8(out).expect("utf-8")
+    };
+    let text = status(&stopped);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[0], "scrub status:1");
+    assert_eq!(
+        lines[2],
+        "389b092a-5a30-4de0-86bd-c136ddfc6456:2|data_extents_scrubbed:0|tree_extents_scrubbed:0|data_bytes_scrubbed:0|\
+         tree_bytes_scrubbed:0|read_errors:0|csum_errors:3|verify_errors:0|no_csum:0|csum_discards:0|super_errors:0|\
+         malloc_errors:0|uncorrectable_errors:0|corrected_errors:0|last_physical:0|t_start:1796024210|t_resumed:0|\
+         duration:20|canceled:1|finished:0"
+    );
+    stopped.status = Status::Finished;
+    assert!(
+        status(&stopped)
+            .ends_with("|last_physical:4096|t_start:1796024210|t_resumed:0|duration:20|canceled:0|finished:1\n")
+    );
+}
+
+fn metrics(outcome: &ScrubOutcome) -> String {
+    let mut out = Vec::new();
+    write_metrics(Report { command: "scrub", outcome }, &mut out).expect("a vector takes all");
+    String::from_utf8(out).expect("utf-8")
+}
+
+/// The rules of `promtool check metrics` that can be broken by gauges: every sample belongs to the family announced
+/// above it, which has a help text and is announced once; names and labels are well formed; no reserved suffix.
+#[test]
+fn metrics_keep_the_rules_of_the_format() {
+    let mut hostile = correctable();
+    hostile.filesystem.label = "a\"b\\c\nd".to_owned();
+    let (text, mut families) = (metrics(&hostile), std::collections::BTreeSet::new());
+    let (mut help, mut family) = ("", "");
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ').expect("a help text").0;
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            family = rest.strip_suffix(" gauge").expect("a gauge");
+            assert_eq!(family, help);
+            assert!(families.insert(family), "{family} twice");
+            let name_is_fine = family.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            assert!(name_is_fine && !["_total", "_count", "_sum", "_bucket"].iter().any(|s| family.ends_with(s)));
+        } else {
+            let rest = line.strip_prefix(family).expect("a sample of the family above");
+            let (labels, value) = rest.strip_prefix('{').and_then(|r| r.rsplit_once("} ")).expect("labels and a value");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(labels.contains(r#"label="a\"b\\c\nd""#), "{line}");
+        }
+    }
+    assert_eq!(families.len(), 10);
+}
+
+#[test]
+fn metrics_say_what_the_report_says() {
+    let text = metrics(&correctable());
+    let labels = r#"command="scrub",fsid="389b092a-5a30-4de0-86bd-c136ddfc6456",label="demo""#;
+    for expected in [
+        format!("mirrortool_last_run_timestamp_seconds{{{labels}}} 1796024230\n"),
+        format!("mirrortool_errors{{{labels},devid=\"1\",kind=\"verify\"}} 4\n"),
+        format!("mirrortool_errors{{{labels},devid=\"2\",kind=\"correctable\"}} 3\n"),
+        format!("mirrortool_verdict{{{labels},verdict=\"correctable\"}} 1\n"),
+        format!("mirrortool_verdict{{{labels},verdict=\"clean\"}} 0\n"),
+        format!("mirrortool_findings{{{labels}}} 2\n"),
+    ] {
+        assert!(text.contains(&expected), "{expected}\n{text}");
+    }
+}
