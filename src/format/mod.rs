@@ -5,6 +5,7 @@ pub mod items;
 mod key;
 pub mod node;
 mod superblock;
+mod tree_checker;
 pub mod types;
 
 pub use features::{CompatRoFlags, IncompatFlags, SuperFlags, UnsupportedFeature};
@@ -13,4 +14,5 @@ pub use key::Key;
 pub use superblock::{
     BackupRoot, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, SysChunk, TreeRoot,
 };
+pub use tree_checker::{Problem, StructureError, TreeRules, check_block};
 pub use types::BlockGroupFlags;

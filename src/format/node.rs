@@ -15,7 +15,8 @@ pub const MAX_LEVEL: u8 = 7;
 pub const CSUM_FIELD_BYTES: usize = 32;
 /// Bytes of the header of a tree block.
 pub const HEADER_BYTES: usize = size_of::<RawHeader>();
-const ITEM_BYTES: usize = size_of::<RawItem>();
+/// Bytes of an entry of a leaf's item table.
+pub const ITEM_BYTES: usize = size_of::<RawItem>();
 const KEY_PTR_BYTES: usize = size_of::<RawKeyPtr>();
 const _: () = assert!(HEADER_BYTES == 101 && ITEM_BYTES == 25 && KEY_PTR_BYTES == 33);
 

@@ -73,6 +73,12 @@ impl<'a> Iterator for DirEntries<'a> {
     }
 }
 
+/// The hash that items of type 84 and 24 have as their key offset (kernel: `btrfs_name_hash`, a bare CRC-32C that
+/// starts at -2).
+pub fn name_hash(name: &[u8]) -> u32 {
+    !crc32c::crc32c_append(1, name)
+}
+
 fn parse_entry(bytes: &[u8]) -> Result<(DirEntry<'_>, &[u8]), ItemError> {
     let item = "directory entry";
     let (raw, rest): (&RawDirItem, _) = prefix(item, bytes)?;

@@ -19,7 +19,7 @@ pub use chunk::{ChunkItem, StripeItem};
 pub use csum::CsumItem;
 pub(in crate::format) use device::RawDevItem;
 pub use device::{DEV_ITEM_BYTES, DevExtent, DevItem};
-pub use directory::{DirEntries, DirEntry, InodeName, InodeNames};
+pub use directory::{DirEntries, DirEntry, InodeName, InodeNames, name_hash};
 pub use extent::{ExtentFlags, ExtentItem, TreeBlockInfo};
 pub use extent_ref::{ExtentRef, InlineRefs};
 pub use file_extent::{Compression, ExtentPointer, FileExtent, FileExtentItem};
@@ -64,6 +64,18 @@ pub enum ItemError {
         have: u64,
         /// What it may hold.
         expect: &'static str,
+    },
+    /// A number differs from the one that another place holds.
+    #[error("{item} {field} mismatch, have {have} expect {expect}")]
+    Mismatch {
+        /// The kind of item.
+        item: &'static str,
+        /// The field, by its kernel name.
+        field: &'static str,
+        /// What it holds.
+        have: u64,
+        /// What the other place holds.
+        expect: u64,
     },
 }
 

@@ -1,0 +1,115 @@
+//! Rules for the extent tree and the checksum tree.
+
+use super::{Problem, Slot, require};
+use crate::format::IncompatFlags;
+use crate::format::items::{CsumItem, ExtentFlags, ExtentItem, ExtentRef};
+use crate::format::node::MAX_LEVEL;
+use crate::format::types::{key_type, object};
+
+const EXTENT: &str = "extent item";
+const REFERENCE: &str = "extent reference";
+
+/// The key's numbers, the flags, each inline reference, their sum, and the neighbour.
+pub(super) fn check_extent(slot: &Slot<'_>) -> Result<(), Problem> {
+    let (key, rules) = (&slot.key, slot.rules);
+    let start = key.objectid.raw();
+    require(rules.is_sector_aligned(start), EXTENT, "start", start, "a multiple of the sector size")?;
+    let item = ExtentItem::parse(key, slot.data)?;
+    let generation = item.generation;
+    require(!rules.is_future(generation), EXTENT, "generation", generation.raw(), "that of the super block at most")?;
+    let kind = item.flags & (ExtentFlags::DATA | ExtentFlags::TREE_BLOCK);
+    let one_kind = kind.bits().count_ones() == 1;
+    require(one_kind, EXTENT, "flags", item.flags.bits(), "either data or tree block")?;
+    if item.is_tree_block() {
+        check_tree_block(slot, &item)?
+    } else {
+        check_data(slot, &item)?
+    }
+    check_inline_refs(slot, &item)?;
+    check_neighbour(slot)
+}
+
+fn check_tree_block(slot: &Slot<'_>, item: &ExtentItem<'_>) -> Result<(), Problem> {
+    let (key, rules) = (&slot.key, slot.rules);
+    if key.item_type == key_type::METADATA_ITEM {
+        let skinny = rules.incompat.contains(IncompatFlags::SKINNY_METADATA);
+        require(skinny, EXTENT, "key type", key.item_type.into(), "168 without skinny-metadata")?;
+        return require(key.offset <= MAX_LEVEL.into(), EXTENT, "level", key.offset, "7 at most");
+    }
+    require(key.offset == u64::from(rules.nodesize), EXTENT, "length", key.offset, "the node size")?;
+    let level = item.level(key).unwrap_or(u8::MAX);
+    require(level <= MAX_LEVEL, EXTENT, "level", level.into(), "7 at most")
+}
+
+fn check_data(slot: &Slot<'_>, item: &ExtentItem<'_>) -> Result<(), Problem> {
+    let key = &slot.key;
+    let is_plain = key.item_type == key_type::EXTENT_ITEM;
+    require(is_plain, EXTENT, "key type", key.item_type.into(), "168 for data")?;
+    require(slot.rules.is_sector_aligned(key.offset), EXTENT, "length", key.offset, "a multiple of the sector size")?;
+    let full = item.flags.contains(ExtentFlags::FULL_BACKREF);
+    require(!full, EXTENT, "flags", item.flags.bits(), "no full backref for data")
+}
+
+fn check_inline_refs(slot: &Slot<'_>, item: &ExtentItem<'_>) -> Result<(), Problem> {
+    let mut counted = 0u64;
+    for reference in item.inline_refs() {
+        let reference = reference?;
+        check_reference(slot, &reference)?;
+        counted = counted.saturating_add(reference.count());
+    }
+    require(counted <= item.refs, EXTENT, "refs", item.refs, "as many as its inline references or more")
+}
+
+fn check_reference(slot: &Slot<'_>, reference: &ExtentRef) -> Result<(), Problem> {
+    let (field, number) = match *reference {
+        ExtentRef::SharedBlock { parent } | ExtentRef::SharedData { parent, .. } => ("parent", parent.raw()),
+        ExtentRef::ExtentData { offset, .. } => ("offset", offset),
+        ExtentRef::TreeBlock { .. } | ExtentRef::Owner { .. } => return Ok(()),
+    };
+    require(slot.rules.is_sector_aligned(number), REFERENCE, field, number, "a multiple of the sector size")
+}
+
+/// Extents that follow each other in the same leaf.
+fn check_neighbour(slot: &Slot<'_>) -> Result<(), Problem> {
+    let Some((previous, _)) = slot.previous else { return Ok(()) };
+    if !matches!(previous.item_type, key_type::EXTENT_ITEM | key_type::METADATA_ITEM) {
+        return Ok(());
+    }
+    let range = ExtentItem::range(&previous, slot.rules.nodesize);
+    overlap(slot, "extent", previous, range.end.raw(), slot.key.objectid.raw())
+}
+
+/// References in items of their own.
+pub(super) fn check_keyed_ref(slot: &Slot<'_>) -> Result<(), Problem> {
+    let start = slot.key.objectid.raw();
+    require(slot.rules.is_sector_aligned(start), REFERENCE, "start", start, "a multiple of the sector size")?;
+    check_reference(slot, &ExtentRef::parse_keyed(&slot.key, slot.data)?)
+}
+
+/// The key, the size, and the neighbour.
+pub(super) fn check_csum(slot: &Slot<'_>) -> Result<(), Problem> {
+    let object = slot.key.objectid;
+    require(object == object::EXTENT_CSUM, "checksum item", "objectid", object.raw(), "18446744073709551606")?;
+    let (sectorsize, csum_bytes) = (slot.rules.sectorsize, slot.rules.csum_type.digest_len());
+    CsumItem::parse(&slot.key, slot.data, sectorsize, csum_bytes)?;
+    let Some((previous, data)) = slot.previous else { return Ok(()) };
+    if previous.item_type != key_type::EXTENT_CSUM {
+        return Ok(());
+    }
+    let end = CsumItem::parse(&previous, data, sectorsize, csum_bytes)?.range().end;
+    overlap(slot, "checksum item", previous, end.raw(), slot.key.offset)
+}
+
+/// What the slot before covers must end where this one starts, or earlier.
+pub(super) fn overlap(
+    slot: &Slot<'_>,
+    item: &'static str,
+    previous: crate::format::Key,
+    previous_end: u64,
+    start: u64,
+) -> Result<(), Problem> {
+    if previous_end <= start {
+        return Ok(());
+    }
+    Err(Problem::Overlap { item, previous, previous_end, have: slot.key, start })
+}
