@@ -1,1 +1,9 @@
-//! placeholder
+//! Measuring without luck: device models, a simulator that runs them in virtual time, workloads and statistics.
+//!
+//! The simulator decides nothing: it drives the same read policies and readahead state machines that threads drive over
+//! real devices. A run over models gives the same figures on every machine.
+
+pub mod model;
+mod random;
+pub mod simulator;
+pub mod statistics;
