@@ -3,6 +3,9 @@
 //! The simulator decides nothing: it drives the same read policies and readahead state machines that threads drive over
 //! real devices. A run over models gives the same figures on every machine.
 
+// The floats here are times, rates and shares: never below zero.
+#![allow(clippy::cast_sign_loss)]
+
 pub mod model;
 mod random;
 pub mod simulator;

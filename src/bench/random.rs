@@ -1,4 +1,4 @@
-//! A random number generator that is the same on every machine and in every release: SplitMix64 (Steele, Lea, Flood:
+//! A random number generator that is the same on every machine and in every release: `SplitMix64` (Steele, Lea, Flood:
 //! "Fast splittable pseudorandom number generators", 2014). Not for secrets.
 
 /// The state of one sequence.

@@ -31,7 +31,7 @@ impl FlashModel {
     pub const SATA_850_EVO: Self = Self {
         channels: 9,
         read_ns: 100_000 - 7_585,
-        write_ns: 100_000,
+        write_ns: 100_000 - 7_877,
         write_ack_ns: 25_000,
         read_bytes_per_second: 540_000_000,
         write_bytes_per_second: 520_000_000,
@@ -43,7 +43,7 @@ impl FlashModel {
     pub const NVME_970_EVO: Self = Self {
         channels: 33,
         read_ns: 66_700 - 1_205,
-        write_ns: 73_300,
+        write_ns: 73_300 - 1_638,
         write_ack_ns: 20_000,
         read_bytes_per_second: 3_400_000_000,
         write_bytes_per_second: 2_500_000_000,
