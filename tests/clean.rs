@@ -3,9 +3,9 @@
 
 mod common;
 
+use common::check_all;
 use common::fixture::{self, Facts, Images};
 use common::program::{self, Report};
-use common::check_all;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -88,7 +88,10 @@ fn check_facts(name: &str, report: &Value, images: &Images) -> Result<(), String
         for (counter, &expect) in &device.kernel_counters {
             let have = report.counter(device.devid, counter);
             if have != Some(expect) {
-                return Err(format!("{name}: devid {} {counter}: have {have:?}, the kernel counts {expect}", device.devid));
+                return Err(format!(
+                    "{name}: devid {} {counter}: have {have:?}, the kernel counts {expect}",
+                    device.devid
+                ));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Image sets of `fixtures/`: unpacked once per build directory, handed out read-only or as sparse copies, and
 //! fingerprinted to prove that nothing wrote to them.
 
-use ruzstd::decoding::StreamingDecoder;
 use rustix::fs::{SeekFrom, seek};
+use ruzstd::decoding::StreamingDecoder;
 use serde::Deserialize;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File};
