@@ -111,13 +111,15 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     fn new(bytes: usize) -> io::Result<Self> {
-        let total = bytes.checked_add(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        // Whole huge pages, and one more to find an aligned start in: the last page is huge only if all of it is ours.
+        let whole = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES);
+        let total = whole.and_then(|whole| whole.checked_add(HUGE_PAGE_BYTES)).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut mapping = MmapMut::map_anon(total)?;
         let start = mapping.as_mut_ptr();
         let skip = start.align_offset(HUGE_PAGE_BYTES).min(HUGE_PAGE_BYTES);
         // A kernel without huge pages serves small ones: slower, not wrong.
         let _ = mapping.advise(Advice::HugePage);
-        // Within the mapping: it is longer than `bytes` by one huge page, and `skip` is at most that.
+        // Within the mapping: it is longer than `bytes` by a huge page at least, and `skip` is at most that.
         Ok(Self { start: start.wrapping_add(skip), _mapping: mapping })
     }
 }

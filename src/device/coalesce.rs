@@ -126,7 +126,9 @@ mod tests {
         fn every_byte_asked_for_is_in_exactly_one_request(
             mut pieces in prop::collection::vec((0_u64..600, 0_u64..150), 0..30),
         ) {
-            pieces.iter_mut().for_each(|(start, len)| *len += *start);
+            for (start, end) in &mut pieces {
+                *end += *start;
+            }
             pieces.sort_by_key(|(start, _)| *start);
             let requests = requests(&pieces);
             for pair in requests.windows(2) {

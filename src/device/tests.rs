@@ -150,7 +150,7 @@ fn what_is_no_member_is_refused_with_its_path_and_what_it_is() {
 #[test]
 fn a_file_without_permission_is_refused_as_such() {
     let file = file_of(b"secret");
-    fs::set_permissions(file.path(), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o000)).unwrap();
     // Root may read it all the same.
     if fs::File::open(file.path()).is_err() {
         let error = open_read(file.path(), IoEngine::Auto).err().unwrap();

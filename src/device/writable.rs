@@ -72,13 +72,11 @@ impl ReadDevice for WritableDevice {
     }
 
     fn read_at(&self, at: Physical, buf: &mut [u8]) -> io::Result<()> {
-        match &self.direct {
-            Some(direct) => direct.read_at(at, buf),
-            None => {
-                check_read(at, buf.len(), self.len)?;
-                self.file.read_exact_at(buf, at.raw())
-            }
+        if let Some(direct) = &self.direct {
+            return direct.read_at(at, buf);
         }
+        check_read(at, buf.len(), self.len)?;
+        self.file.read_exact_at(buf, at.raw())
     }
 }
 
