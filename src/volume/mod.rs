@@ -3,14 +3,20 @@
 mod chunk;
 mod chunk_map;
 mod geometry;
+mod member;
 mod profile;
 pub mod raid56;
+mod read;
 pub mod read_policy;
 pub mod redundancy;
+mod set;
 #[cfg(test)]
 mod testing;
 
 pub use chunk::{Chunk, ChunkError, ChunkProblem, STRIPE_LEN_BYTES};
 pub use chunk_map::{ChunkMap, Unmapped};
 pub use geometry::{Column, Copies, FullStripe, MirrorCopy, Piece, Role};
+pub use member::{Member, NotBtrfs, Opened, SuperblockCopy, SuperblockDefect};
 pub use profile::{Layout, Profile, ProfileError, ProfileRow};
+pub use read::{CopyError, Volume};
+pub use set::{DeviceSet, SetError, SetOptions, SetWarning};
