@@ -1,0 +1,115 @@
+//! Bootstrap, and the opened file system: super blocks, then the generation to use, then the chunk tree, then the roots.
+//!
+//! `volume` needs the chunk tree and `tree` needs `volume`; this module alone knows how the circle is cut: the super
+//! block carries the chunks of the chunk tree itself. Kernel: `open_ctree` in fs/btrfs/disk-io.c.
+
+mod block_groups;
+mod bootstrap;
+mod cache;
+mod roots;
+mod source;
+
+pub use block_groups::BlockGroup;
+pub use bootstrap::OpenError;
+pub use roots::{Roots, find_root};
+
+use crate::device::ReadDevice;
+use crate::format::Superblock;
+use crate::tree::TreeGeometry;
+use crate::units::DeviceId;
+use crate::volume::read_policy::{MirrorSelector, PolicyKind};
+use crate::volume::{ChunkMap, DeviceSet, Member, Volume};
+use cache::BlockCache;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// How to open a file system.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions {
+    /// Which mirror to read trees from.
+    pub read_policy: PolicyKind,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { read_policy: PolicyKind::Auto }
+    }
+}
+
+/// An opened file system: the chunk map is whole, the roots are known. What lies below them may still be damaged.
+pub struct Filesystem {
+    set: DeviceSet,
+    volume: Volume,
+    geometry: TreeGeometry,
+    roots: Roots,
+    notes: Vec<String>,
+    selector: MirrorSelector,
+    cache: BlockCache,
+    opened: Instant,
+}
+
+impl Filesystem {
+    /// The super block that was used: the best copy of the newest generation.
+    pub fn superblock(&self) -> &Superblock {
+        self.set.superblock()
+    }
+
+    /// The members as they were given, with all their super block copies.
+    pub fn set(&self) -> &DeviceSet {
+        &self.set
+    }
+
+    /// Devices and chunks.
+    pub fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// All chunks.
+    pub fn chunks(&self) -> &ChunkMap {
+        self.volume.chunks()
+    }
+
+    /// The members that are there, by devid.
+    pub fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.volume.members().map(|(_, member)| member)
+    }
+
+    /// One member's device, if it is there.
+    pub fn device(&self, devid: DeviceId) -> Option<&Arc<dyn ReadDevice>> {
+        self.volume.member(devid).map(|member| member.device())
+    }
+
+    /// What all tree blocks have in common.
+    pub fn geometry(&self) -> &TreeGeometry {
+        &self.geometry
+    }
+
+    /// The trees.
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// What was odd on the way, one lowercase line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The policy and its back-off, with what it has learned.
+    pub fn selector(&self) -> &MirrorSelector {
+        &self.selector
+    }
+
+    /// Nanoseconds since the file system was opened: the clock of the read policy.
+    pub fn clock_ns(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A number of its own for each thread: what the kernel's `pid` policy takes from the process.
+fn stream_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local!(static ID: Cell<u64> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed)));
+    ID.get()
+}

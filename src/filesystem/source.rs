@@ -1,0 +1,91 @@
+//! Reading one tree block: the mirror that the policy picks, then the others, then what parity can rebuild.
+
+use super::Filesystem;
+use crate::tree::block::check_block;
+use crate::tree::{BadBlock, BlockSource, LostBlock, ParentCheck, TreeBlock};
+use crate::units::{DeviceId, Logical};
+use crate::volume::read_policy::{Completion, Request, Selection};
+use crate::volume::{CopyError, MirrorCopy};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+impl BlockSource for Filesystem {
+    fn read_block(&self, at: Logical, check: &ParentCheck) -> Result<Arc<TreeBlock>, LostBlock> {
+        if let Some(block) = self.cache.find(at) {
+            block.keeps(check).map_err(|why| LostBlock::Bad { at, why })?;
+            return Ok(block);
+        }
+        let block = Arc::new(self.read_uncached(at, check)?);
+        self.cache.keep(&block);
+        Ok(block)
+    }
+}
+
+impl Filesystem {
+    fn read_uncached(&self, at: Logical, check: &ParentCheck) -> Result<TreeBlock, LostBlock> {
+        let chunk = self.chunks().lookup(at).map_err(|_| LostBlock::Unmapped(at))?;
+        let mut untried = chunk.copies(at);
+        let mut failure = Failure::default();
+        while let Some((copy, selection)) = self.pick(&mut untried, at) {
+            let mut bytes = vec![0; self.geometry.nodesize() as usize].into_boxed_slice();
+            let started = self.clock_ns();
+            let read = self.volume.read_copy(at, copy.mirror, &mut bytes);
+            self.report(selection, started, bytes.len(), read.is_ok());
+            match read {
+                Ok(()) => match TreeBlock::verify(bytes, at, &self.geometry, check) {
+                    Ok(block) => return Ok(block),
+                    Err(why) => failure.bad(why),
+                },
+                Err(CopyError::Io { errno, .. }) => failure.errno(errno),
+                Err(_) => {}
+            }
+        }
+        let len = self.geometry.nodesize() as usize;
+        let accept = |bytes: &[u8]| check_block(bytes, at, &self.geometry, check).is_ok();
+        self.volume
+            .recover(at, len, self.geometry.sectorsize() as usize, accept)
+            .and_then(|found| TreeBlock::verify(found.bytes.into(), at, &self.geometry, check).ok())
+            .ok_or_else(|| failure.into_lost(at))
+    }
+
+    /// Takes the copy to read next out of `untried`; copies on missing devices are passed over.
+    fn pick(&self, untried: &mut SmallVec<[MirrorCopy; 4]>, at: Logical) -> Option<(MirrorCopy, Selection)> {
+        untried.retain(|copy| self.device(copy.place.devid).is_some());
+        let candidates: SmallVec<[DeviceId; 4]> = untried.iter().map(|copy| copy.place.devid).collect();
+        let request =
+            Request { logical: at, len_bytes: u64::from(self.geometry.nodesize()), stream: super::stream_id() };
+        let selection = self.selector.select(&candidates, &request, self.clock_ns())?;
+        (selection.index < untried.len()).then(|| (untried.remove(selection.index), selection))
+    }
+
+    fn report(&self, selection: Selection, started_ns: u64, bytes: usize, ok: bool) {
+        let now_ns = self.clock_ns();
+        let latency_ns = now_ns - started_ns;
+        self.selector.report(selection, &Completion { latency_ns, bytes: bytes as u64, ok, now_ns });
+    }
+}
+
+/// Why the copies failed: the first reason of each kind.
+#[derive(Default)]
+struct Failure {
+    bad: Option<BadBlock>,
+    errno: Option<Option<i32>>,
+}
+
+impl Failure {
+    fn bad(&mut self, why: BadBlock) {
+        self.bad.get_or_insert(why);
+    }
+
+    fn errno(&mut self, errno: Option<i32>) {
+        self.errno.get_or_insert(errno);
+    }
+
+    fn into_lost(self, at: Logical) -> LostBlock {
+        match (self.bad, self.errno) {
+            (Some(why), _) => LostBlock::Bad { at, why },
+            (None, Some(errno)) => LostBlock::Unreadable { at, errno },
+            (None, None) => LostBlock::Missing(at),
+        }
+    }
+}
