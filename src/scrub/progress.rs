@@ -21,4 +21,14 @@ impl Progress {
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
+
+    /// Asks the run to end early.
+    pub fn cancel(&self) {
+        self.cancel.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn advance(&self, bytes: u64, errors: u64) {
+        self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+        self.errors.fetch_add(errors, Ordering::Relaxed);
+    }
 }

@@ -1,0 +1,222 @@
+//! What is allocated in one block group, in ascending order: a forward reader over the extent tree, merged with blocks
+//! that the extent tree does not know (log trees, and what stands in for lost parts of the extent tree).
+
+use super::extra::{ExtraBlock, LostAllocation};
+use crate::format::Key;
+use crate::format::items::{ExtentItem, ExtentRef};
+use crate::format::types::{key_type, object};
+use crate::tree::{BlockSource, Cursor, LostSubtree, ParentCheck, TreeRoot};
+use crate::units::{Logical, LogicalRange, ObjectId};
+use std::collections::VecDeque;
+
+/// What an extent holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExtentKind {
+    /// File data.
+    Data,
+    /// A tree block, and what the extent item promises of it.
+    Tree(ParentCheck),
+    /// Only a lost part of the extent tree could say: the sectors that have checksums are data.
+    Unknown,
+}
+
+/// One extent, clipped to its block group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Its addresses.
+    pub(super) range: LogicalRange,
+    /// What it holds.
+    pub(super) kind: ExtentKind,
+}
+
+/// Reads the extents of one block group in ascending order; no two overlap.
+pub(super) struct Allocation<'s, S: BlockSource + ?Sized> {
+    cursor: Option<Cursor<'s, S>>,
+    range: LogicalRange,
+    nodesize: u64,
+    sectorsize: u64,
+    /// Blocks from outside the extent tree, ascending.
+    extra: VecDeque<ExtraBlock>,
+    /// The next extent of the tree, already read.
+    ahead: Option<Extent>,
+    /// Ranges whose extent items are lost, ascending.
+    lost: VecDeque<LogicalRange>,
+    lost_subtrees: Vec<LostSubtree>,
+    /// Everything below has been returned.
+    done: Logical,
+    ignored: u64,
+    stand_in: &'s dyn LostAllocation,
+}
+
+impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
+    /// A reader for the block group at `range`. Without a root (the extent tree's root is lost) all of it is unknown.
+    /// `extra` must be ascending.
+    pub(super) fn new(
+        source: &'s S,
+        root: Option<TreeRoot>,
+        range: LogicalRange,
+        (nodesize, sectorsize): (u32, u32),
+        extra: VecDeque<ExtraBlock>,
+        stand_in: &'s dyn LostAllocation,
+    ) -> Self {
+        let mut allocation = Self {
+            cursor: root.map(|root| Cursor::new(source, root)),
+            nodesize: u64::from(nodesize),
+            sectorsize: u64::from(sectorsize),
+            extra,
+            ahead: None,
+            lost: VecDeque::new(),
+            lost_subtrees: Vec::new(),
+            done: range.start,
+            ignored: 0,
+            stand_in,
+            range,
+        };
+        match &mut allocation.cursor {
+            Some(cursor) => cursor.seek(&Key::new(allocation.range.start.raw(), 0, 0)),
+            None => allocation.lose(allocation.range.clone()),
+        }
+        allocation.note_lost();
+        allocation.ahead = allocation.read_tree();
+        allocation
+    }
+
+    /// The next extent.
+    pub(super) fn next_extent(&mut self) -> Option<Extent> {
+        loop {
+            let extent = self.lowest()?;
+            let start = extent.range.start.max(self.done);
+            if start >= extent.range.end || (start > extent.range.start && matches!(extent.kind, ExtentKind::Tree(_))) {
+                continue;
+            }
+            self.done = extent.range.end;
+            return Some(Extent { range: start..extent.range.end, kind: extent.kind });
+        }
+    }
+
+    /// Extent items that made no sense and were passed over.
+    pub(super) fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Subtrees of the extent tree that could not be read.
+    pub(super) fn take_lost(&mut self) -> Vec<LostSubtree> {
+        std::mem::take(&mut self.lost_subtrees)
+    }
+
+    /// Of the next extent of the tree, the next extra block and the next lost range, the one that starts first.
+    fn lowest(&mut self) -> Option<Extent> {
+        let tree = self.ahead.as_ref().map(|e| e.range.start);
+        let extra = self.extra.front().map(|b| b.at);
+        let lost = self.lost.front().map(|r| r.start);
+        let first = [extra, tree, lost].into_iter().flatten().min()?;
+        if extra == Some(first) {
+            let block = self.extra.pop_front()?;
+            return Some(Extent { range: block.at..block.at + self.nodesize, kind: ExtentKind::Tree(block.check) });
+        }
+        if tree == Some(first) {
+            let extent = self.ahead.take();
+            self.ahead = self.read_tree();
+            return extent;
+        }
+        // A lost range gives way to blocks known to lie inside it.
+        let range = self.lost.pop_front()?;
+        let end = extra.filter(|at| *at < range.end).unwrap_or(range.end);
+        if end < range.end {
+            self.lost.push_front(end + self.nodesize..range.end);
+        }
+        Some(Extent { range: range.start..end, kind: ExtentKind::Unknown })
+    }
+
+    fn read_tree(&mut self) -> Option<Extent> {
+        loop {
+            let (key, bytes) = self.cursor.as_ref()?.item()?;
+            if Logical::new(key.objectid.raw()) >= self.range.end {
+                return None;
+            }
+            let extent = match key.item_type {
+                key_type::EXTENT_ITEM | key_type::METADATA_ITEM => Some(self.parse(&key, bytes)),
+                _ => None,
+            };
+            if let Some(cursor) = &mut self.cursor {
+                cursor.advance();
+            }
+            self.note_lost();
+            match extent {
+                Some(Some(extent)) => return Some(extent),
+                Some(None) => self.ignored += 1,
+                None => {}
+            }
+        }
+    }
+
+    fn parse(&self, key: &Key, bytes: &[u8]) -> Option<Extent> {
+        let item = ExtentItem::parse(key, bytes).ok()?;
+        let start = Logical::new(key.objectid.raw());
+        let is_tree = item.is_tree_block();
+        let len = if key.item_type == key_type::METADATA_ITEM { self.nodesize } else { key.offset };
+        if start < self.range.start || len == 0 || !start.raw().is_multiple_of(self.sectorsize) {
+            return None;
+        }
+        if is_tree {
+            let check = ParentCheck {
+                level: item.level(key),
+                generation: Some(item.generation),
+                first_key: None,
+                owner: owner(&item),
+            };
+            let range = start..start + self.nodesize;
+            return (range.end <= self.range.end).then_some(Extent { range, kind: ExtentKind::Tree(check) });
+        }
+        if !len.is_multiple_of(self.sectorsize) {
+            return None;
+        }
+        Some(Extent { range: start..(start + len).min(self.range.end), kind: ExtentKind::Data })
+    }
+
+    fn note_lost(&mut self) {
+        let Some(cursor) = &mut self.cursor else { return };
+        for lost in cursor.take_lost() {
+            let from = Logical::new(lost.first.objectid.raw());
+            let to = lost.end.map_or(self.range.end, |end| Logical::new(end.objectid.raw()));
+            self.lost_subtrees.push(lost);
+            self.lose(from.max(self.range.start)..to.min(self.range.end));
+        }
+    }
+
+    /// Takes in what stands in for the lost extent items of `range`.
+    fn lose(&mut self, range: LogicalRange) {
+        if range.start >= range.end {
+            return;
+        }
+        let mut extra: Vec<_> = self.extra.drain(..).chain(self.stand_in.tree_blocks(range.clone())).collect();
+        extra.sort_by_key(|block| block.at);
+        extra.dedup_by_key(|block| block.at);
+        self.extra = extra.into();
+        self.lost.push_back(range);
+    }
+}
+
+/// The tree that a block must belong to, where the extent item says so beyond doubt: a single reference from a tree that
+/// is never snapshotted. Blocks of subvolumes may outlive the tree they were made for.
+fn owner(item: &ExtentItem<'_>) -> Option<ObjectId> {
+    const NEVER_SHARED: [ObjectId; 10] = [
+        object::ROOT_TREE,
+        object::EXTENT_TREE,
+        object::CHUNK_TREE,
+        object::DEV_TREE,
+        object::CSUM_TREE,
+        object::QUOTA_TREE,
+        object::UUID_TREE,
+        object::FREE_SPACE_TREE,
+        object::BLOCK_GROUP_TREE,
+        object::RAID_STRIPE_TREE,
+    ];
+    if item.refs != 1 {
+        return None;
+    }
+    match item.inline_refs().next()? {
+        Ok(ExtentRef::TreeBlock { root }) => NEVER_SHARED.contains(&root).then_some(root),
+        _ => None,
+    }
+}

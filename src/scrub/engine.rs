@@ -1,0 +1,272 @@
+//! The run: which block group when, the threads that serve the devices, and where the results come together.
+//!
+//! Work is one block group at a time per device: a group is planned when none of its devices has another group being
+//! planned, so every device is read in long sequential stretches, and several groups are on their way while devices
+//! are free.
+
+use super::allocation::Allocation;
+use super::extra::ExtraBlock;
+use super::fallback::Fallback;
+use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
+use super::group::{Group, Planner, devices_of};
+use super::judge::{Bench, judge_mirrors};
+use super::parity::judge_rows;
+use super::progress::Progress;
+use super::sink::Tally;
+use super::stray::judge_stray;
+use super::stream::{Job, Lane, StripeCopy, Task, last_physical};
+use super::sums::Sums;
+use super::{ScrubError, ScrubOptions};
+use crate::filesystem::Filesystem;
+use crate::tree::{LostSubtree, TreeGeometry};
+use crate::units::{DeviceId, Logical, LogicalRange};
+use crate::volume::{Chunk, Layout};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Everything the threads of one run share.
+pub(super) struct Engine<'a> {
+    fs: &'a Filesystem,
+    options: &'a ScrubOptions,
+    progress: &'a Progress,
+    lanes: BTreeMap<DeviceId, Lane>,
+    /// Blocks of log trees, ascending.
+    log_blocks: Vec<ExtraBlock>,
+    fallback: Fallback<'a>,
+    lost: Mutex<BTreeMap<Logical, LostSubtree>>,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(
+        fs: &'a Filesystem,
+        options: &'a ScrubOptions,
+        progress: &'a Progress,
+        log_blocks: Vec<ExtraBlock>,
+    ) -> Result<Self, ScrubError> {
+        let lanes = fs
+            .members()
+            .map(|member| Lane::new(Arc::clone(member.device())).map(|lane| (member.devid(), lane)))
+            .collect::<Result<_, _>>()
+            .map_err(ScrubError::Memory)?;
+        Ok(Self { fs, options, progress, lanes, log_blocks, fallback: Fallback::new(fs), lost: Mutex::default() })
+    }
+
+    pub(super) fn geometry(&self) -> &TreeGeometry {
+        self.fs.geometry()
+    }
+
+    pub(super) fn progress(&self) -> &Progress {
+        self.progress
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.progress.is_cancelled()
+    }
+
+    pub(super) fn is_present(&self, devid: DeviceId) -> bool {
+        self.lanes.contains_key(&devid)
+    }
+
+    pub(super) fn cap(&self) -> usize {
+        self.options.max_findings
+    }
+
+    pub(super) fn queue(&self, task: Task) {
+        let devid = task.job.window.chunk.stripes().get(task.stripe).map(|s| s.devid);
+        if let Some(lane) = devid.and_then(|devid| self.lanes.get(&devid)) {
+            lane.push(task);
+        }
+    }
+
+    pub(super) fn sums(&self, from: Logical) -> Sums<'_, Filesystem> {
+        let geometry = self.geometry();
+        Sums::new(self.fs, self.fs.roots().csum, from, geometry.sectorsize(), geometry.csum_type().digest_len())
+    }
+
+    pub(super) fn allocation<'e>(&'e self, chunk: &Chunk) -> Allocation<'e, Filesystem> {
+        let geometry = self.geometry();
+        let from = self.log_blocks.partition_point(|b| b.at < chunk.start());
+        let logs = self.log_blocks.iter().skip(from).take_while(|b| b.at < chunk.end());
+        let extra: VecDeque<ExtraBlock> = logs.copied().collect();
+        let sizes = (geometry.nodesize(), geometry.sectorsize());
+        Allocation::new(self.fs, self.fs.roots().extent, chunk.range(), sizes, extra, &self.fallback)
+    }
+
+    /// How far into its stripes the chunk can be read at all.
+    pub(super) fn reach_bytes(&self, chunk: &Chunk) -> u64 {
+        let stripes = chunk.stripes().iter();
+        let reach = stripes.filter_map(|s| Some(self.fs.device(s.devid)?.len().saturating_sub(s.offset.raw())));
+        // Where all devices are missing nothing is read, and the judge says so window by window.
+        reach.max().unwrap_or(chunk.stripe_bytes())
+    }
+
+    pub(super) fn note_lost(&self, subtrees: Vec<LostSubtree>) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.extend(subtrees.into_iter().map(|subtree| (subtree.at, subtree)));
+    }
+
+    /// Judges a window whose stripes have all come in.
+    pub(super) fn judge(&self, job: &Arc<Job>, copies: Vec<StripeCopy>) {
+        let window = &job.window;
+        let mut tally = Tally::new(self.cap());
+        for copy in &copies {
+            let Some(stripe) = window.chunk.stripes().get(copy.stripe) else { continue };
+            let counters = tally.device(stripe.devid);
+            counters.add(&copy.verdict.counters);
+            counters.last_physical = counters.last_physical.max(last_physical(window, copy.stripe).raw());
+            let verdict = &copy.verdict.counters;
+            tally.bytes += verdict.data_bytes_scrubbed + verdict.tree_bytes_scrubbed;
+        }
+        let is_present = |devid| self.is_present(devid);
+        let bench = Bench { sectorsize: self.geometry().sectorsize(), is_present: &is_present };
+        if window.chunk.profile().row().layout == Layout::Parity {
+            judge_rows(window, &copies, self.geometry(), &bench, &mut tally);
+        } else {
+            judge_mirrors(window, &copies, &bench, &mut tally);
+        }
+        for run in &window.strays {
+            judge_stray(self.fs, window, run, &bench, &mut tally);
+        }
+        let mut seen = BTreeSet::new();
+        for link in copies.into_iter().flat_map(|copy| copy.verdict.links) {
+            if seen.insert(link.at) {
+                tally.links.note(link);
+            }
+        }
+        job.group.add(tally);
+    }
+
+    /// Tells of a range that lies behind the end of every device of its chunk, without going through it.
+    pub(super) fn beyond(&self, chunk: &Chunk, range: LogicalRange, is_tree: bool, tally: &mut Tally) {
+        let sectorsize = u64::from(self.geometry().sectorsize());
+        let step = if is_tree { range.end - range.start } else { sectorsize };
+        let (kind, sectors_each) =
+            if is_tree { (FindingKind::Metadata, step / sectorsize) } else { (FindingKind::Data, 1) };
+        let blocks = (range.end - range.start) / step.max(1);
+        let listed = blocks.min(self.cap() as u64);
+        for nth in 0..listed {
+            let logical = range.start + nth * step;
+            for copy in chunk.copies(logical).iter().filter(|c| self.is_present(c.place.devid)) {
+                tally.device(copy.place.devid).read_errors += sectors_each;
+                let finding = Finding {
+                    kind,
+                    problem: Problem::ReadError,
+                    logical,
+                    length: step as u32,
+                    mirror: copy.mirror,
+                    devid: copy.place.devid,
+                    physical: copy.place.physical,
+                    profile: chunk.profile(),
+                    evidence: Evidence::Errno(None),
+                    repair: RepairState::Impossible,
+                    owner: None,
+                };
+                tally.find(finding, sectors_each);
+            }
+        }
+        for copy in chunk.copies(range.start).iter().filter(|c| self.is_present(c.place.devid)) {
+            let rest = (blocks - listed).saturating_mul(sectors_each);
+            let counters = tally.device(copy.place.devid);
+            counters.read_errors = counters.read_errors.saturating_add(rest);
+            counters.uncorrectable_errors = counters.uncorrectable_errors.saturating_add(rest);
+            tally.findings.omit(blocks - listed);
+        }
+    }
+
+    /// Runs all block groups. `finished` is called with each one that was read to its end, from the threads that do the
+    /// work. Returns the sum of all, whole or not.
+    pub(super) fn run(&'a self, chunks: Vec<Arc<Chunk>>, finished: &(dyn Fn(&Chunk, &Tally) + Sync)) -> Tally {
+        let total = Mutex::new(Tally::new(self.cap()));
+        let schedule = Schedule::new(chunks);
+        let hashers = rayon::ThreadPoolBuilder::new().num_threads(self.options.hash_threads()).build();
+        let work = |scope: Option<&rayon::Scope<'a>>| {
+            std::thread::scope(|threads| {
+                for lane in self.lanes.values() {
+                    for _ in 0..self.options.threads_per_device.max(1) {
+                        threads.spawn(|| lane.serve(self, scope));
+                    }
+                }
+                std::thread::scope(|planners| {
+                    for _ in 0..self.lanes.len().max(1) {
+                        planners.spawn(|| self.plan(&schedule, &total, finished));
+                    }
+                });
+                self.lanes.values().for_each(Lane::close);
+            });
+        };
+        match &hashers {
+            Ok(pool) if !self.geometry().csum_type().is_cheap() => pool.in_place_scope(|scope| work(Some(scope))),
+            _ => work(None),
+        }
+        let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        total.notes.extend(lost.values().map(note_of_lost));
+        total
+    }
+
+    /// What one planner thread does: takes the next block group whose devices are free, until there is none.
+    fn plan(&'a self, schedule: &Schedule, total: &Mutex<Tally>, finished: &(dyn Fn(&Chunk, &Tally) + Sync)) {
+        while let Some(chunk) = schedule.take() {
+            let group = Arc::new(Group::new(self.cap()));
+            Planner::new(self, Arc::clone(&chunk), Arc::clone(&group)).run();
+            schedule.release(&chunk);
+            let (tally, whole) = group.finish();
+            if whole && !self.is_cancelled() {
+                finished(&chunk, &tally);
+            }
+            total.lock().unwrap_or_else(PoisonError::into_inner).append(tally);
+        }
+    }
+}
+
+/// Which block groups are waiting, and which devices are being planned for.
+struct Schedule {
+    state: Mutex<Waiting>,
+    released: Condvar,
+}
+
+struct Waiting {
+    chunks: VecDeque<Arc<Chunk>>,
+    busy: BTreeSet<DeviceId>,
+}
+
+impl Schedule {
+    fn new(chunks: Vec<Arc<Chunk>>) -> Self {
+        Self { state: Mutex::new(Waiting { chunks: chunks.into(), busy: BTreeSet::new() }), released: Condvar::new() }
+    }
+
+    /// The first waiting chunk whose devices are all free; waits while there are chunks but none of these.
+    fn take(&self) -> Option<Arc<Chunk>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if state.chunks.is_empty() {
+                return None;
+            }
+            let busy = &state.busy;
+            let free = state.chunks.iter().position(|chunk| devices_of(chunk).is_disjoint(busy));
+            if let Some(chunk) = free.and_then(|number| state.chunks.remove(number)) {
+                state.busy.extend(devices_of(&chunk));
+                return Some(chunk);
+            }
+            state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn release(&self, chunk: &Chunk) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for devid in devices_of(chunk) {
+            state.busy.remove(&devid);
+        }
+        self.released.notify_all();
+    }
+}
+
+fn note_of_lost(lost: &LostSubtree) -> String {
+    let tree =
+        lost.check.owner.map_or_else(String::new, |owner| format!("tree {}: ", crate::format::types::tree_name(owner)));
+    let end = lost.end.map_or_else(|| "the end".to_owned(), |key| key.to_string());
+    format!(
+        "{tree}keys from {} to {end} are lost with block {} (level {}): {}",
+        lost.first, lost.at, lost.level, lost.why
+    )
+}

@@ -1,0 +1,237 @@
+//! One block group: from its extents to windows, and from windows to the queues of its devices.
+//!
+//! Where a device holds more than one stripe of the group (DUP), windows are queued in batches, first one stripe of all
+//! of them, then the other, so that the device does not seek between the copies for every window.
+
+use super::allocation::{Allocation, ExtentKind};
+use super::engine::Engine;
+use super::sink::Tally;
+use super::stream::{Job, Task, needed};
+use super::sums::{Part, Sums};
+use super::window::{Run, RunKind, WINDOW_BYTES, Window};
+use crate::filesystem::Filesystem;
+use crate::tree::ParentCheck;
+use crate::units::{DeviceId, LogicalRange};
+use crate::volume::Chunk;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Windows of a batch where one device holds several stripes: 64 MiB of each.
+const DUP_BATCH: usize = 64;
+/// Windows of a batch elsewhere: a few, so that reading starts soon.
+const BATCH: usize = 4;
+/// Batches on their way at once, per block group.
+const BATCHES_IN_FLIGHT: usize = 2;
+/// Windows on their way at once, per block group, where batches are small.
+const MIN_IN_FLIGHT: usize = 32;
+
+/// What the windows of one block group share.
+pub(super) struct Group {
+    tally: Mutex<Tally>,
+    in_flight: Mutex<usize>,
+    finished: Condvar,
+    spoiled: AtomicBool,
+}
+
+impl Group {
+    pub(super) fn new(cap: usize) -> Self {
+        Self {
+            tally: Mutex::new(Tally::new(cap)),
+            in_flight: Mutex::new(0),
+            finished: Condvar::new(),
+            spoiled: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds the result of a window.
+    pub(super) fn add(&self, tally: Tally) {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).append(tally);
+    }
+
+    /// A window was not read to its end.
+    pub(super) fn spoil(&self) {
+        self.spoiled.store(true, Ordering::Relaxed);
+    }
+
+    /// A window is through.
+    pub(super) fn done(&self) {
+        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.finished.notify_all();
+    }
+
+    /// Waits until no more than `others` windows are on their way, then counts `more`.
+    fn enter(&self, others: usize, more: usize) {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        while *in_flight > others {
+            in_flight = self.finished.wait(in_flight).unwrap_or_else(PoisonError::into_inner);
+        }
+        *in_flight += more;
+    }
+
+    /// Waits for all windows. Returns the result, and whether it is whole.
+    pub(super) fn finish(&self) -> (Tally, bool) {
+        self.enter(0, 0);
+        let tally = std::mem::take(&mut *self.tally.lock().unwrap_or_else(PoisonError::into_inner));
+        (tally, !self.spoiled.load(Ordering::Relaxed))
+    }
+}
+
+/// Cuts a block group into windows and queues them.
+pub(super) struct Planner<'e> {
+    engine: &'e Engine<'e>,
+    group: Arc<Group>,
+    chunk: Arc<Chunk>,
+    sums: Sums<'e, Filesystem>,
+    window: Option<(u64, Window)>,
+    batch: Vec<Window>,
+    batch_windows: usize,
+    /// The first stripe offset that no present device reaches.
+    reach_bytes: u64,
+    local: Tally,
+}
+
+impl<'e> Planner<'e> {
+    pub(super) fn new(engine: &'e Engine<'e>, chunk: Arc<Chunk>, group: Arc<Group>) -> Self {
+        let devids: BTreeSet<DeviceId> = chunk.stripes().iter().map(|s| s.devid).collect();
+        let several = devids.len() < chunk.stripes().len();
+        let sums = engine.sums(chunk.start());
+        let reach_bytes = engine.reach_bytes(&chunk);
+        Self {
+            engine,
+            group,
+            sums,
+            window: None,
+            batch: Vec::new(),
+            batch_windows: if several { DUP_BATCH } else { BATCH },
+            reach_bytes,
+            local: Tally::new(engine.cap()),
+            chunk,
+        }
+    }
+
+    /// Plans and queues the whole block group; returns when the last window is queued, or the run cancelled.
+    pub(super) fn run(mut self) {
+        let mut allocation: Allocation<'e, Filesystem> = self.engine.allocation(&self.chunk);
+        while let Some(extent) = allocation.next_extent() {
+            if self.engine.is_cancelled() {
+                self.group.spoil();
+                break;
+            }
+            match extent.kind {
+                ExtentKind::Tree(check) => self.tree_block(extent.range, check),
+                ExtentKind::Data => self.data(extent.range, true),
+                ExtentKind::Unknown => self.data(extent.range, false),
+            }
+        }
+        self.sums.skip_to(self.chunk.end());
+        self.flush_window();
+        self.flush_batch();
+        self.local.ignored_extents += allocation.ignored();
+        self.local.orphan_sums += self.sums.orphan_sectors();
+        self.engine.note_lost(allocation.take_lost());
+        self.engine.note_lost(self.sums.take_lost());
+        self.group.add(self.local);
+    }
+
+    fn tree_block(&mut self, range: LogicalRange, check: ParentCheck) {
+        let (at, nodesize) = (range.start, range.end - range.start);
+        let run = Run { logical: at, len_bytes: nodesize, kind: RunKind::Tree(check), continues: false };
+        let number = Window::number_of(&self.chunk, at);
+        if number * WINDOW_BYTES >= self.reach_bytes {
+            return self.engine.beyond(&self.chunk, range, true, &mut self.local);
+        }
+        let whole = Window::holds_whole(&self.chunk, at, nodesize);
+        let window = self.window(number);
+        if whole { window.runs.push(run) } else { window.strays.push(run) }
+    }
+
+    /// Queues the sectors of a data extent; where nothing says that it is one, only those with checksums.
+    fn data(&mut self, range: LogicalRange, is_extent: bool) {
+        let mut at = range.start;
+        while at < range.end {
+            let number = Window::number_of(&self.chunk, at);
+            if number * WINDOW_BYTES >= self.reach_bytes {
+                if is_extent {
+                    self.engine.beyond(&self.chunk, at..range.end, false, &mut self.local);
+                }
+                return;
+            }
+            let end = Window::logical_range(&self.chunk, number).end.min(range.end);
+            if end <= at {
+                return;
+            }
+            self.data_in_window(number, at..end, at > range.start, is_extent);
+            at = end;
+        }
+    }
+
+    fn data_in_window(&mut self, number: u64, range: LogicalRange, mut continues: bool, is_extent: bool) {
+        self.window(number);
+        let Self { sums, window: Some((_, window)), local, .. } = self else { return };
+        sums.cover(range, &mut |part| {
+            let (range, kind) = match part {
+                Part::Summed(range, sums) => {
+                    let first = window.sums.len();
+                    window.sums.extend_from_slice(sums);
+                    (range, RunKind::Summed(first))
+                }
+                Part::Unsummed(range) if is_extent => {
+                    local.unsummed_bytes += range.end - range.start;
+                    (range, RunKind::Unsummed)
+                }
+                Part::Unsummed(_) => return,
+            };
+            window.runs.push(Run { logical: range.start, len_bytes: range.end - range.start, kind, continues });
+            continues = true;
+        });
+    }
+
+    /// The window with this number; the one before it is complete.
+    fn window(&mut self, number: u64) -> &mut Window {
+        if self.window.as_ref().is_none_or(|(have, _)| *have != number) {
+            self.flush_window();
+        }
+        let chunk = &self.chunk;
+        let (_, window) =
+            self.window.get_or_insert_with(|| (number, Window::new(Arc::clone(chunk), number * WINDOW_BYTES)));
+        window
+    }
+
+    fn flush_window(&mut self) {
+        self.batch.extend(self.window.take().map(|(_, window)| window).filter(|w| !w.is_empty()));
+        if self.batch.len() >= self.batch_windows {
+            self.flush_batch();
+        }
+    }
+
+    fn flush_batch(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        let most = (self.batch_windows * BATCHES_IN_FLIGHT).max(MIN_IN_FLIGHT);
+        self.group.enter(most.saturating_sub(batch.len()), batch.len());
+        let jobs: Vec<(Arc<Job>, Vec<usize>)> = batch.into_iter().map(|window| self.job(window)).collect();
+        for nth in 0..self.chunk.stripes().len() {
+            for (job, _) in jobs.iter().filter(|(_, stripes)| stripes.contains(&nth)) {
+                self.engine.queue(Task { job: Arc::clone(job), stripe: nth });
+            }
+        }
+        for (job, _) in jobs.iter().filter(|(_, stripes)| stripes.is_empty()) {
+            self.engine.judge(job, Vec::new());
+            self.group.done();
+        }
+    }
+
+    /// The window as a job, with the stripes that are there to be read.
+    fn job(&self, window: Window) -> (Arc<Job>, Vec<usize>) {
+        let stripes: Vec<usize> = (0..window.chunk.stripes().len())
+            .filter(|nth| window.chunk.stripes().get(*nth).is_some_and(|s| self.engine.is_present(s.devid)))
+            .filter(|nth| !needed(&window, *nth).is_empty())
+            .collect();
+        (Arc::new(Job::new(window, Arc::clone(&self.group), stripes.len())), stripes)
+    }
+}
+
+/// The devices of a chunk, each once.
+pub(super) fn devices_of(chunk: &Chunk) -> BTreeSet<DeviceId> {
+    chunk.stripes().iter().map(|s| s.devid).collect()
+}

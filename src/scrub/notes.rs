@@ -1,0 +1,118 @@
+//! What an administrator should know beside the findings, one lowercase line each.
+
+use super::sink::Tally;
+use crate::filesystem::Filesystem;
+use crate::format::Key;
+use crate::format::items::{BalanceItem, DevReplaceItem};
+use crate::format::types::{key_type, object};
+use crate::tree::{Cursor, TreeRoot};
+use crate::volume::Profile;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the file system itself gives reason to say.
+pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
+    let mut notes: Vec<String> = fs.set().warnings().iter().map(ToString::to_string).collect();
+    notes.extend(fs.notes().iter().cloned());
+    if fs.superblock().is_metadump() {
+        notes.push("this is a metadata dump (btrfs-image): it has no data, so no data was read".to_owned());
+    }
+    if has_log {
+        notes.push("a log tree is present: what was fsynced last is not yet in the other trees".to_owned());
+    }
+    for (name, root) in [("extent", fs.roots().extent), ("checksum", fs.roots().csum)] {
+        if root.is_none() {
+            notes.push(format!("the root tree has no {name} tree"));
+        }
+    }
+    notes.extend(mixed_profiles(fs));
+    notes.extend(beyond_end(fs));
+    notes.extend(paused_work(fs));
+    notes
+}
+
+/// What the run gives reason to say.
+pub(super) fn of_tally(tally: &Tally, fs: &Filesystem) -> Vec<String> {
+    let sectorsize = u64::from(fs.geometry().sectorsize());
+    let mut notes = tally.notes.clone();
+    let mut count = |number: u64, text: &str| {
+        if number > 0 {
+            notes.push(format!("{number} {text}"));
+        }
+    };
+    count(tally.unsummed_bytes, "bytes of data have no checksum: their copies were compared with each other, no more");
+    count(
+        tally.orphan_sums,
+        &format!("sectors of {sectorsize} bytes have a checksum but no extent: left over, no damage to data"),
+    );
+    count(tally.ignored_extents, "extent items make no sense and were passed over");
+    count(tally.slack_parity, "parity stripes differ only where nothing is allocated: no data is at risk by them");
+    if tally.links.overflowed() {
+        notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
+    }
+    notes
+}
+
+/// Block groups of one kind that are kept in several ways: what came after a degraded mount has fewer copies.
+fn mixed_profiles(fs: &Filesystem) -> Vec<String> {
+    let mut kinds: BTreeMap<&str, BTreeMap<Profile, (u64, u64)>> = BTreeMap::new();
+    for chunk in fs.chunks().iter() {
+        let kind = match (chunk.holds_data(), chunk.is_system()) {
+            (true, _) => "data",
+            (false, true) => "system",
+            (false, false) => "metadata",
+        };
+        let entry = kinds.entry(kind).or_default().entry(chunk.profile()).or_default();
+        *entry = (entry.0 + 1, entry.1.saturating_add(chunk.len_bytes()));
+    }
+    let several = kinds.into_iter().filter(|(_, profiles)| profiles.len() > 1);
+    several
+        .map(|(kind, profiles)| {
+            let list: Vec<String> = profiles
+                .iter()
+                .map(|(profile, (chunks, bytes))| format!("{profile} ({chunks} block groups, {bytes} bytes)"))
+                .collect();
+            format!("{kind} exists in profiles {}: not all of it has the same redundancy", list.join(" and "))
+        })
+        .collect()
+}
+
+/// Chunks that reach past the end of a device.
+fn beyond_end(fs: &Filesystem) -> Vec<String> {
+    let mut notes = BTreeSet::new();
+    for chunk in fs.chunks().iter() {
+        for stripe in chunk.stripes() {
+            let Some(device) = fs.device(stripe.devid) else { continue };
+            let end = stripe.offset + chunk.stripe_bytes();
+            if end.raw() > device.len() {
+                let (start, last) = (chunk.start(), chunk.end());
+                notes.insert(format!(
+                    "chunk [{start}, {last}): its device extent on devid {} ends at {end}, the device at {}",
+                    stripe.devid,
+                    device.len()
+                ));
+            }
+        }
+    }
+    notes.into_iter().collect()
+}
+
+/// A paused balance or a device replace that has not finished.
+fn paused_work(fs: &Filesystem) -> Vec<String> {
+    let mut notes = Vec::new();
+    let balance = Key::new(object::BALANCE.raw(), key_type::TEMPORARY_ITEM, 0);
+    if item(fs, fs.roots().root, &balance).is_some_and(|bytes| BalanceItem::parse(&bytes).is_ok()) {
+        notes.push("a balance is paused".to_owned());
+    }
+    let replace = Key::new(0, key_type::DEV_REPLACE, 0);
+    let replace = fs.roots().dev.and_then(|dev| item(fs, dev, &replace));
+    if let Some(replace) = replace.and_then(|bytes| DevReplaceItem::parse(&bytes).ok()).filter(|r| r.is_under_way()) {
+        notes.push(format!("a replacement of devid {} has not finished", replace.src_devid));
+    }
+    notes
+}
+
+fn item(fs: &Filesystem, tree: TreeRoot, key: &Key) -> Option<Vec<u8>> {
+    let mut cursor = Cursor::new(fs, tree);
+    cursor.seek(key);
+    cursor.item().filter(|(found, _)| found == key).map(|(_, bytes)| bytes.to_vec())
+}

@@ -1,0 +1,365 @@
+//! Judges the rows of a RAID5/6 window: rebuilds what is bad, then holds P and Q against the data as it should be.
+//!
+//! Parity is unknown, and not judged, where a block of the row can be neither read nor rebuilt. A row that holds data
+//! without checksums and does not add up cannot be decided, unless Q agrees with the data against P or P against Q.
+
+use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
+use super::judge::{Bench, Found};
+use super::sink::Tally;
+use super::stream::StripeCopy;
+use super::verify::{BadPiece, judge_block};
+use super::window::{Run, RunKind, Window};
+use crate::tree::TreeGeometry;
+use crate::units::{Logical, MirrorNum};
+use crate::volume::raid56::{Row, RowColumn, p_parity, pq_parity, recover};
+use crate::volume::{Column, FullStripe, MirrorCopy, STRIPE_LEN_BYTES};
+use std::collections::BTreeSet;
+
+const UNIT: usize = STRIPE_LEN_BYTES as usize;
+
+/// Adds to `tally` what the columns of a parity window say together.
+pub(super) fn judge_rows(
+    window: &Window,
+    copies: &[StripeCopy],
+    geometry: &TreeGeometry,
+    bench: &Bench<'_>,
+    tally: &mut Tally,
+) {
+    let rows: BTreeSet<u64> = window.rows().collect();
+    for full in rows.into_iter().filter_map(|row| window.chunk.full_stripe_of_row(row)) {
+        RowJudge { window, copies, geometry, bench, full: &full }.judge(tally);
+    }
+}
+
+struct RowJudge<'a> {
+    window: &'a Window,
+    copies: &'a [StripeCopy],
+    geometry: &'a TreeGeometry,
+    bench: &'a Bench<'a>,
+    full: &'a FullStripe,
+}
+
+/// One block of the row.
+#[derive(Clone, Copy)]
+struct Block<'a> {
+    run: &'a Run,
+    logical: Logical,
+    column: usize,
+    /// In its column.
+    offset: usize,
+    len: usize,
+}
+
+/// One column as it was read, or as it has been mended.
+struct ColumnBytes {
+    bytes: Option<Vec<u8>>,
+    /// Sectors whose bytes are not to be believed: unreadable, or part of a bad block.
+    wrong: Vec<bool>,
+    unreadable: Vec<bool>,
+}
+
+impl<'a> RowJudge<'a> {
+    fn judge(&self, tally: &mut Tally) {
+        let bad: Vec<(usize, &BadPiece)> = self.bad_pieces().collect();
+        let columns = || self.full.data.iter().chain([&self.full.p]).chain(self.full.q.as_ref());
+        let whole = columns().all(|c| self.read(c).is_some_and(|(_, failed)| failed.is_empty()));
+        if bad.is_empty() && whole {
+            let data: Vec<Option<&[u8]>> = self.full.data.iter().map(|c| self.read(c).map(|(b, _)| b)).collect();
+            return self.judge_parity(&data, tally);
+        }
+        let mut columns: Vec<ColumnBytes> = self.full.data.iter().map(|c| self.load(c)).collect();
+        for (column, piece) in &bad {
+            let from = self.offset_in_column(piece.logical) / self.sectorsize();
+            let sectors = piece.len_bytes as usize / self.sectorsize();
+            columns
+                .get_mut(*column)
+                .into_iter()
+                .flat_map(|c| &mut c.wrong)
+                .skip(from)
+                .take(sectors)
+                .for_each(|w| *w = true);
+        }
+        let open = self.mend(&mut columns);
+        self.report_blocks(&bad, &open, tally);
+        let known = open.is_empty() && columns.iter().all(|c| c.bytes.is_some() && !c.wrong.contains(&true));
+        if known {
+            let data: Vec<Option<&[u8]>> = columns.iter().map(|c| c.bytes.as_deref()).collect();
+            self.judge_parity(&data, tally);
+        }
+    }
+
+    fn sectorsize(&self) -> usize {
+        self.geometry.sectorsize() as usize
+    }
+
+    fn offset_in_column(&self, at: Logical) -> usize {
+        ((at - self.full.logical) % STRIPE_LEN_BYTES) as usize
+    }
+
+    /// What was read of a column, and its unreadable sectors (numbers within the column).
+    fn read(&self, column: &Column) -> Option<(&'a [u8], Vec<usize>)> {
+        let copy = self.copies.iter().find(|copy| copy.stripe == column.stripe)?;
+        let offset = (self.full.row * STRIPE_LEN_BYTES - self.window.from_bytes) as usize;
+        let bytes = copy.buffer.as_ref()?.get(offset..offset + UNIT)?;
+        let first = offset / self.sectorsize();
+        let failed = super::verify::unreadable_in(&copy.unreadable, offset, UNIT, self.geometry.sectorsize());
+        Some((bytes, failed.iter().map(|(sector, _)| sector - first).collect()))
+    }
+
+    fn load(&self, column: &Column) -> ColumnBytes {
+        let sectors = UNIT / self.sectorsize();
+        match self.read(column) {
+            Some((bytes, failed)) => {
+                let unreadable: Vec<bool> = (0..sectors).map(|s| failed.contains(&s)).collect();
+                ColumnBytes { bytes: Some(bytes.to_vec()), wrong: unreadable.clone(), unreadable }
+            }
+            None => ColumnBytes { bytes: None, wrong: vec![true; sectors], unreadable: vec![true; sectors] },
+        }
+    }
+
+    /// Bad blocks of the row, with their columns.
+    fn bad_pieces(&self) -> impl Iterator<Item = (usize, &'a BadPiece)> + '_ {
+        let end = self.full.logical + self.full.data.len() as u64 * STRIPE_LEN_BYTES;
+        self.full.data.iter().enumerate().flat_map(move |(number, column)| {
+            let bad = self.copies.iter().find(|c| c.stripe == column.stripe).map_or(&[][..], |c| &c.verdict.bad);
+            bad.iter().filter(move |b| b.logical >= self.full.logical && b.logical < end).map(move |b| (number, b))
+        })
+    }
+
+    /// All blocks of the row.
+    fn blocks(&self) -> impl Iterator<Item = Block<'a>> + '_ {
+        let window = self.window;
+        let end = self.full.logical + self.full.data.len() as u64 * STRIPE_LEN_BYTES;
+        let from = window.runs.partition_point(|run| run.end() <= self.full.logical);
+        window.runs.iter().skip(from).take_while(move |run| run.logical < end).flat_map(move |run| {
+            let step = match run.kind {
+                RunKind::Tree(_) => run.len_bytes,
+                RunKind::Summed(_) | RunKind::Unsummed => self.sectorsize() as u64,
+            };
+            let first = run.logical.max(self.full.logical);
+            let count = (run.end().min(end) - first) / step;
+            (0..count).map(move |nth| {
+                let logical = first + nth * step;
+                let column = ((logical - self.full.logical) / STRIPE_LEN_BYTES) as usize;
+                Block { run, logical, column, offset: self.offset_in_column(logical), len: step as usize }
+            })
+        })
+    }
+
+    /// Puts the right bytes in place of all that is wrong and can be rebuilt. Each success may make the next possible.
+    /// Returns the addresses of blocks that stay wrong.
+    fn mend(&self, columns: &mut [ColumnBytes]) -> BTreeSet<Logical> {
+        let sectorsize = self.sectorsize();
+        let is_open = |columns: &[ColumnBytes], block: &Block<'_>| {
+            let from = block.offset / sectorsize;
+            columns.get(block.column).is_none_or(|c| c.wrong.iter().skip(from).take(block.len / sectorsize).any(|w| *w))
+        };
+        let mut open: Vec<Block<'a>> = self.blocks().filter(|block| is_open(columns, block)).collect();
+        loop {
+            let before = open.len();
+            open.retain(|block| match self.rebuild(block, columns) {
+                Some(bytes) => {
+                    put(columns, block, &bytes, sectorsize);
+                    false
+                }
+                None => true,
+            });
+            if open.is_empty() || open.len() == before {
+                break;
+            }
+        }
+        open.iter().map(|block| block.logical).collect()
+    }
+
+    fn rebuild(&self, block: &Block<'a>, columns: &[ColumnBytes]) -> Option<Vec<u8>> {
+        let sectorsize = self.sectorsize();
+        let (from, to) = (block.offset, block.offset + block.len);
+        let sectors = from / sectorsize..to / sectorsize;
+        let lost = |c: &ColumnBytes| sectors.clone().all(|s| c.unreadable.get(s).copied().unwrap_or(true));
+        let slice = |c: &'_ ColumnBytes| {
+            c.bytes.as_ref().filter(|_| !lost(c)).and_then(|b| b.get(from..to).map(<[u8]>::to_vec))
+        };
+        let owned: Vec<Option<Vec<u8>>> = columns.iter().map(slice).collect();
+        let data: Vec<Option<&[u8]>> = owned.iter().map(Option::as_deref).collect();
+        let parity = |c: &Column| {
+            let (bytes, failed) = self.read(c)?;
+            (!sectors.clone().all(|s| failed.contains(&s))).then_some(bytes)?.get(from..to)
+        };
+        let row = Row { data: &data, p: parity(&self.full.p), q: self.full.q.as_ref().and_then(parity) };
+        let known_bad = |sector: usize, column: RowColumn| match column {
+            RowColumn::Data(k) => {
+                columns.get(k).and_then(|c| c.wrong.get(from / sectorsize + sector)).copied().unwrap_or(true)
+            }
+            RowColumn::P | RowColumn::Q => false,
+        };
+        let mut judge = self.judge_bytes(block);
+        recover(row, block.column, sectorsize, known_bad, |bytes| judge(bytes)).map(|r| r.bytes)
+    }
+
+    /// Whether bytes are the right ones for a block. Without a checksum, only where P and Q say the same.
+    fn judge_bytes(&self, block: &Block<'a>) -> Box<dyn FnMut(&[u8]) -> bool + 'a> {
+        let (geometry, window, block) = (self.geometry, self.window, *block);
+        match block.run.kind {
+            RunKind::Tree(check) => {
+                Box::new(move |bytes| judge_block(block.logical, bytes, &check, geometry).is_none())
+            }
+            RunKind::Summed(first) => {
+                let digest_len = geometry.csum_type().digest_len();
+                let nth = (block.logical - block.run.logical) as usize / geometry.sectorsize() as usize;
+                let at = first + nth * digest_len;
+                let sum = window.sums.get(at..at + digest_len).unwrap_or(&[]);
+                Box::new(move |bytes| geometry.csum_type().matches(bytes, sum))
+            }
+            RunKind::Unsummed => {
+                let has_q = self.full.q.is_some();
+                let mut from_p: Option<Vec<u8>> = None;
+                let mut tries = 0;
+                Box::new(move |bytes| {
+                    tries += 1;
+                    match (&from_p, tries) {
+                        (Some(p), 2) => has_q && p == bytes,
+                        (None, 1) => {
+                            from_p = Some(bytes.to_vec());
+                            false
+                        }
+                        _ => false,
+                    }
+                })
+            }
+        }
+    }
+
+    fn report_blocks(&self, bad: &[(usize, &BadPiece)], open: &BTreeSet<Logical>, tally: &mut Tally) {
+        for (column, piece) in bad {
+            let Some(run) = self.window.runs.get(piece.run) else { continue };
+            let repair = self.prospect(run, open.contains(&piece.logical));
+            self.tell(run, *column, piece, repair, tally);
+        }
+        let reported: BTreeSet<Logical> = bad.iter().map(|(_, piece)| piece.logical).collect();
+        for block in self.blocks().filter(|b| open.contains(&b.logical) && !reported.contains(&b.logical)) {
+            let (problem, evidence) = (Problem::Missing, Evidence::None);
+            let len_bytes = block.len as u64;
+            let piece = BadPiece { logical: block.logical, len_bytes, run: 0, problem, evidence };
+            self.tell(block.run, block.column, &piece, self.prospect(block.run, true), tally);
+        }
+    }
+
+    fn prospect(&self, run: &Run, is_open: bool) -> RepairState {
+        match (is_open, run.kind) {
+            (false, _) => RepairState::Possible,
+            (true, RunKind::Unsummed) => RepairState::Undecidable,
+            (true, _) => RepairState::Impossible,
+        }
+    }
+
+    fn tell(&self, run: &Run, column: usize, piece: &BadPiece, repair: RepairState, tally: &mut Tally) {
+        let Some(at) = self.full.data.get(column) else { return };
+        let mut place = at.place;
+        place.physical = place.physical + self.offset_in_column(piece.logical) as u64;
+        let copy = MirrorCopy { mirror: MirrorNum::new(1), stripe: at.stripe, place };
+        let found = Found {
+            window: self.window,
+            run,
+            at: piece.logical,
+            len_bytes: piece.len_bytes,
+            copy: &copy,
+            problem: piece.problem,
+            evidence: piece.evidence.clone(),
+            repair,
+        };
+        found.tell(self.bench, tally);
+    }
+
+    /// Holds P and Q as read against those of `data`.
+    fn judge_parity(&self, data: &[Option<&[u8]>], tally: &mut Tally) {
+        let mut p = vec![0; UNIT];
+        let mut q = vec![0; if self.full.q.is_some() { UNIT } else { 0 }];
+        match self.full.q {
+            Some(_) => pq_parity(&mut p, &mut q, data),
+            None => p_parity(&mut p, data),
+        }
+        let (p_wrong, q_wrong) =
+            (self.wrong_sectors(&self.full.p, &p), self.full.q.map(|q_at| self.wrong_sectors(&q_at, &q)));
+        let other_fits = |other: Option<&ParityState>, sector: usize| matches!(other, Some(ParityState::Read { wrong, .. }) if !wrong.contains(&sector));
+        self.report_parity(&self.full.p, 1, &p_wrong, &|s| other_fits(q_wrong.as_ref(), s), tally);
+        if let (Some(at), Some(state)) = (&self.full.q, &q_wrong) {
+            self.report_parity(at, 2, state, &|s| other_fits(Some(&p_wrong), s), tally);
+        }
+    }
+
+    fn wrong_sectors(&self, column: &Column, expect: &[u8]) -> ParityState {
+        let Some((have, failed)) = self.read(column) else { return ParityState::Absent };
+        if failed.is_empty() && have == expect {
+            return ParityState::Read { wrong: BTreeSet::new(), unreadable: false };
+        }
+        let sectorsize = self.sectorsize();
+        let pairs = have.chunks(sectorsize).zip(expect.chunks(sectorsize)).enumerate();
+        let wrong = pairs.filter(|(s, (h, e))| h != e || failed.contains(s)).map(|(s, _)| s).collect();
+        ParityState::Read { wrong, unreadable: !failed.is_empty() }
+    }
+
+    fn report_parity(
+        &self,
+        column: &Column,
+        mirror: u8,
+        state: &ParityState,
+        other_fits: &dyn Fn(usize) -> bool,
+        tally: &mut Tally,
+    ) {
+        let ParityState::Read { wrong, unreadable } = state else { return };
+        if wrong.is_empty() {
+            return;
+        }
+        let sectorsize = self.sectorsize();
+        let at = |block: &Block<'_>| block.offset / sectorsize..(block.offset + block.len) / sectorsize;
+        let touched = |pick: &dyn Fn(&Block<'_>) -> bool| -> BTreeSet<usize> {
+            self.blocks().filter(pick).flat_map(|block| at(&block)).filter(|s| wrong.contains(s)).collect()
+        };
+        if touched(&|_| true).is_empty() {
+            tally.slack_parity += 1;
+        }
+        let unsummed = touched(&|block| block.run.kind == RunKind::Unsummed);
+        let decided = unsummed.iter().all(|sector| other_fits(*sector));
+        let sectors = (UNIT / sectorsize) as u64;
+        let counters = tally.device(column.place.devid);
+        counters.parity_errors += 1;
+        if *unreadable {
+            counters.read_errors += sectors;
+        }
+        let finding = Finding {
+            kind: FindingKind::Parity,
+            problem: if *unreadable { Problem::ReadError } else { Problem::ParityMismatch },
+            logical: self.full.logical,
+            length: UNIT as u32,
+            mirror: MirrorNum::new(mirror),
+            devid: column.place.devid,
+            physical: column.place.physical,
+            profile: self.window.chunk.profile(),
+            evidence: Evidence::None,
+            repair: if decided { RepairState::Possible } else { RepairState::Undecidable },
+            owner: None,
+        };
+        tally.find(finding, sectors);
+    }
+}
+
+/// How a parity column compares with what it should be.
+enum ParityState {
+    /// Its device is missing.
+    Absent,
+    /// Sectors that differ or could not be read.
+    Read { wrong: BTreeSet<usize>, unreadable: bool },
+}
+
+fn put(columns: &mut [ColumnBytes], block: &Block<'_>, bytes: &[u8], sectorsize: usize) {
+    let Some(column) = columns.get_mut(block.column) else { return };
+    let all = column.bytes.get_or_insert_with(|| vec![0; UNIT]);
+    if let Some(to) = all.get_mut(block.offset..block.offset + bytes.len()) {
+        to.copy_from_slice(bytes);
+    }
+    let sectors = block.offset / sectorsize..(block.offset + bytes.len()) / sectorsize;
+    for sector in sectors {
+        column.wrong.iter_mut().skip(sector).take(1).for_each(|w| *w = false);
+        column.unreadable.iter_mut().skip(sector).take(1).for_each(|u| *u = false);
+    }
+}

@@ -1,0 +1,72 @@
+//! Blocks that their parent describes otherwise: found by `links`, looked at again here, one by one.
+//!
+//! The block verifies in itself and against its extent item, so every copy says the same and no repair can help.
+
+use super::finding::{Finding, FindingKind, RepairState};
+use super::sink::Tally;
+use super::verify::classify;
+use crate::filesystem::Filesystem;
+use crate::tree::{BadBlock, LostBlock, ParentCheck, TreeBlock, Visit, Visitor, walk};
+use crate::units::Logical;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Adds findings for all copies of blocks whose parent promises something else.
+pub(super) fn report_broken_links(fs: &Filesystem, tally: &mut Tally) {
+    let broken: BTreeSet<Logical> = std::mem::take(&mut tally.links).broken().into_iter().collect();
+    if broken.is_empty() {
+        return;
+    }
+    let mut promises = Promises { broken, found: BTreeMap::new() };
+    for root in fs.all_roots() {
+        walk(fs, &root, &mut promises);
+    }
+    for (at, (check, why)) in promises.found {
+        report(fs, at, &check, &why, tally);
+    }
+}
+
+/// What parents promise of the broken blocks.
+struct Promises {
+    broken: BTreeSet<Logical>,
+    found: BTreeMap<Logical, (ParentCheck, BadBlock)>,
+}
+
+impl Visitor for Promises {
+    fn pointer(&mut self, at: Logical, check: &ParentCheck) -> Visit {
+        if check.level == Some(0) && !self.broken.contains(&at) { Visit::Skip } else { Visit::Into }
+    }
+
+    fn block(&mut self, _: &Arc<TreeBlock>) -> Visit {
+        Visit::Into
+    }
+
+    fn lost(&mut self, at: Logical, check: &ParentCheck, why: &LostBlock) {
+        if let (true, LostBlock::Bad { why, .. }) = (self.broken.contains(&at), why) {
+            self.found.insert(at, (*check, why.clone()));
+        }
+    }
+}
+
+fn report(fs: &Filesystem, at: Logical, check: &ParentCheck, why: &BadBlock, tally: &mut Tally) {
+    let Ok(chunk) = fs.chunks().lookup(at) else { return };
+    let sectors = u64::from(fs.geometry().nodesize() / fs.geometry().sectorsize());
+    let (problem, evidence) = classify(why.clone());
+    for copy in chunk.copies(at).iter().filter(|copy| fs.device(copy.place.devid).is_some()) {
+        tally.device(copy.place.devid).verify_errors += sectors;
+        let finding = Finding {
+            kind: FindingKind::Metadata,
+            problem,
+            logical: at,
+            length: fs.geometry().nodesize(),
+            mirror: copy.mirror,
+            devid: copy.place.devid,
+            physical: copy.place.physical,
+            profile: chunk.profile(),
+            evidence: evidence.clone(),
+            repair: RepairState::Impossible,
+            owner: check.owner.map(|owner| owner.raw()),
+        };
+        tally.find(finding, sectors);
+    }
+}

@@ -1,0 +1,164 @@
+//! Where results gather: counters per device, findings up to a cap, links. Each block group has its own, so that an
+//! unfinished one can be left out of a checkpoint; order of arrival does not change what comes out.
+
+use super::finding::{Finding, RepairState};
+use super::links::Links;
+use super::tally::Counters;
+use crate::units::DeviceId;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Findings beside one another in report order; a heap of these gives up the last one first.
+#[derive(Debug, PartialEq, Eq)]
+struct InOrder(Finding);
+
+impl PartialOrd for InOrder {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for InOrder {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.sort_key().cmp(&other.0.sort_key())
+    }
+}
+
+/// The first findings in report order, and how many there are beyond.
+#[derive(Debug, Default)]
+pub(super) struct FindingList {
+    heap: BinaryHeap<InOrder>,
+    cap: usize,
+    omitted: u64,
+}
+
+impl FindingList {
+    pub(super) fn new(cap: usize) -> Self {
+        Self { heap: BinaryHeap::new(), cap, omitted: 0 }
+    }
+
+    pub(super) fn push(&mut self, finding: Finding) {
+        self.heap.push(InOrder(finding));
+        if self.heap.len() > self.cap {
+            self.heap.pop();
+            self.omitted += 1;
+        }
+    }
+
+    /// Counts findings that nobody will list.
+    pub(super) fn omit(&mut self, count: u64) {
+        self.omitted = self.omitted.saturating_add(count);
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        self.omitted = self.omitted.saturating_add(other.omitted);
+        other.heap.into_iter().for_each(|f| self.push(f.0));
+    }
+
+    /// The findings in report order, and the number of those left out.
+    pub(super) fn into_sorted(self) -> (Vec<Finding>, u64) {
+        (self.heap.into_sorted_vec().into_iter().map(|f| f.0).collect(), self.omitted)
+    }
+}
+
+/// What a part of the run has seen.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) devices: BTreeMap<DeviceId, Counters>,
+    pub(super) findings: FindingList,
+    pub(super) links: Links,
+    /// The worst prospect of any finding, listed or not.
+    pub(super) worst: Option<RepairState>,
+    /// Checksums without an extent, in sectors.
+    pub(super) orphan_sums: u64,
+    /// Extent items that made no sense.
+    pub(super) ignored_extents: u64,
+    /// Data without checksums that was compared or read, in bytes of logical space.
+    pub(super) unsummed_bytes: u64,
+    /// Parity stripes that differ only where nothing is allocated.
+    pub(super) slack_parity: u64,
+    /// Bytes read.
+    pub(super) bytes: u64,
+    /// What should be told, one line each.
+    pub(super) notes: Vec<String>,
+}
+
+impl Tally {
+    pub(super) fn new(cap: usize) -> Self {
+        Self { findings: FindingList::new(cap), ..Self::default() }
+    }
+
+    pub(super) fn device(&mut self, devid: DeviceId) -> &mut Counters {
+        self.devices.entry(devid).or_default()
+    }
+
+    /// Takes in a finding of `sectors` sectors: the prospects are counted here, the problem by whoever found it.
+    pub(super) fn find(&mut self, finding: Finding, sectors: u64) {
+        let counters = self.device(finding.devid);
+        match finding.repair {
+            RepairState::Possible => counters.correctable_errors += sectors,
+            RepairState::Impossible => counters.uncorrectable_errors += sectors,
+            RepairState::Done | RepairState::Failed | RepairState::Undecidable => {}
+        }
+        self.worst = self.worst.max(Some(finding.repair));
+        self.findings.push(finding);
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        for (devid, counters) in &other.devices {
+            self.device(*devid).add(counters);
+        }
+        self.findings.append(other.findings);
+        self.links.append(other.links);
+        self.worst = self.worst.max(other.worst);
+        self.orphan_sums += other.orphan_sums;
+        self.ignored_extents += other.ignored_extents;
+        self.unsummed_bytes += other.unsummed_bytes;
+        self.slack_parity += other.slack_parity;
+        self.bytes += other.bytes;
+        self.notes.extend(other.notes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::{Evidence, FindingKind, Problem};
+    use super::*;
+    use crate::units::{Logical, MirrorNum, Physical};
+    use crate::volume::Profile;
+
+    fn finding(logical: u64) -> Finding {
+        Finding {
+            kind: FindingKind::Data,
+            problem: Problem::Checksum,
+            logical: Logical::new(logical),
+            length: 4096,
+            mirror: MirrorNum::new(1),
+            devid: DeviceId::new(1),
+            physical: Physical::new(logical),
+            profile: Profile::Raid1,
+            evidence: Evidence::None,
+            repair: RepairState::Possible,
+            owner: None,
+        }
+    }
+
+    #[test]
+    fn the_first_findings_stay_whatever_the_order_of_arrival() {
+        let kept = |order: &[u64]| {
+            let mut list = FindingList::new(2);
+            order.iter().for_each(|at| list.push(finding(*at)));
+            let (findings, omitted) = list.into_sorted();
+            (findings.iter().map(|f| f.logical.raw()).collect::<Vec<_>>(), omitted)
+        };
+        assert_eq!(kept(&[4096, 8192, 12288]), (vec![4096, 8192], 1));
+        assert_eq!(kept(&[12288, 4096, 8192]), kept(&[4096, 8192, 12288]));
+    }
+
+    #[test]
+    fn prospects_are_counted_in_sectors() {
+        let mut tally = Tally::new(10);
+        tally.find(finding(4096), 4);
+        assert_eq!(tally.device(DeviceId::new(1)).correctable_errors, 4);
+        assert_eq!(tally.worst, Some(RepairState::Possible));
+    }
+}

@@ -1,0 +1,198 @@
+//! Device streams: each member has a queue of stripes to read, served in order by a few threads that share its pool of
+//! buffers. Whoever brings in the last stripe of a window judges the window.
+//!
+//! A thread takes a buffer before it takes a task, so that the oldest window always gets its buffers and no two windows
+//! can wait for each other.
+
+use super::engine::Engine;
+use super::group::Group;
+use super::verify::{CopyVerdict, Unreadable, verify};
+use super::window::{WINDOW_BYTES, Window};
+use crate::device::{BufferPool, Coalesce, FailedSector, Limits, PooledBuffer, ReadDevice, read_tolerant};
+use crate::units::Physical;
+use crate::volume::{Layout, STRIPE_LEN_BYTES};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Buffers per device: 8 x 1 MiB.
+const BUFFERS_PER_DEVICE: usize = 8;
+
+/// One stripe of one window, read and verified.
+pub(super) struct StripeCopy {
+    pub(super) stripe: usize,
+    pub(super) verdict: CopyVerdict,
+    pub(super) unreadable: Unreadable,
+    /// Kept only where the columns of a row must be seen together.
+    pub(super) buffer: Option<PooledBuffer>,
+}
+
+/// A window on its way.
+pub(super) struct Job {
+    pub(super) window: Window,
+    pub(super) group: Arc<Group>,
+    copies: Mutex<Vec<StripeCopy>>,
+    pending: AtomicUsize,
+    spoiled: AtomicBool,
+}
+
+impl Job {
+    /// A window whose `stripes` stripes are about to be queued.
+    pub(super) fn new(window: Window, group: Arc<Group>, stripes: usize) -> Self {
+        Self {
+            window,
+            group,
+            copies: Mutex::new(Vec::with_capacity(stripes)),
+            pending: AtomicUsize::new(stripes),
+            spoiled: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes in one stripe (`None`: the run was cancelled). Returns all of them to whoever brings the last one, in the
+    /// order of their numbers; nothing where one of them was not read.
+    fn arrive(&self, copy: Option<StripeCopy>) -> Option<Option<Vec<StripeCopy>>> {
+        match copy {
+            Some(copy) => self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(copy),
+            None => self.spoiled.store(true, Ordering::Relaxed),
+        }
+        if self.pending.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return None;
+        }
+        let mut copies = std::mem::take(&mut *self.copies.lock().unwrap_or_else(PoisonError::into_inner));
+        copies.sort_by_key(|copy| copy.stripe);
+        Some((!self.spoiled.load(Ordering::Relaxed)).then_some(copies))
+    }
+}
+
+/// One stripe to read.
+pub(super) struct Task {
+    pub(super) job: Arc<Job>,
+    pub(super) stripe: usize,
+}
+
+#[derive(Default)]
+struct Pending {
+    tasks: VecDeque<Task>,
+    closed: bool,
+}
+
+/// The queue and the buffers of one member.
+pub(super) struct Lane {
+    device: Arc<dyn ReadDevice>,
+    pool: BufferPool,
+    pending: Mutex<Pending>,
+    arrived: Condvar,
+}
+
+impl Lane {
+    /// A lane for `device`; fails where there is no memory for its buffers.
+    pub(super) fn new(device: Arc<dyn ReadDevice>) -> std::io::Result<Self> {
+        let pool = BufferPool::new(BUFFERS_PER_DEVICE, WINDOW_BYTES as usize)?;
+        Ok(Self { device, pool, pending: Mutex::default(), arrived: Condvar::new() })
+    }
+
+    /// Queues a task behind all others.
+    pub(super) fn push(&self, task: Task) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).tasks.push_back(task);
+        self.arrived.notify_one();
+    }
+
+    /// Lets the threads end once the queue is empty.
+    pub(super) fn close(&self) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.arrived.notify_all();
+    }
+
+    fn next(&self) -> Option<(Task, PooledBuffer)> {
+        let buffer = self.pool.take();
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(task) = pending.tasks.pop_front() {
+                return Some((task, buffer));
+            }
+            if pending.closed {
+                return None;
+            }
+            pending = self.arrived.wait(pending).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What one reader thread does until the lane is closed. Where there are `hashers`, they verify.
+    pub(super) fn serve<'scope>(&'scope self, engine: &'scope Engine<'scope>, hashers: Option<&rayon::Scope<'scope>>) {
+        while let Some((task, mut buffer)) = self.next() {
+            if engine.is_cancelled() {
+                finish(engine, &task.job, None);
+                continue;
+            }
+            let unreadable = self.read(&task, &mut buffer, engine);
+            match hashers {
+                Some(hashers) => hashers.spawn(move |_| judge_stripe(engine, &task, buffer, unreadable)),
+                None => judge_stripe(engine, &task, buffer, unreadable),
+            }
+        }
+    }
+
+    /// Reads the task's parts of the window into the same places of the buffer.
+    fn read(&self, task: &Task, buffer: &mut [u8], engine: &Engine<'_>) -> Unreadable {
+        let sectorsize = engine.geometry().sectorsize() as usize;
+        let window = &task.job.window;
+        let base = window.chunk.stripes().get(task.stripe).map(|s| s.offset + window.from_bytes).unwrap_or_default();
+        let mut unreadable = Vec::new();
+        let mut failed: Vec<FailedSector> = Vec::new();
+        let pieces = needed(window, task.stripe).into_iter().map(|r| base + r.start..base + r.end);
+        for request in Coalesce::new(pieces, Limits::default()) {
+            let offset = (request.start - base) as usize;
+            let len = (request.end - request.start) as usize;
+            let Some(buffer) = buffer.get_mut(offset..offset + len) else { continue };
+            read_tolerant(&*self.device, request.start, buffer, sectorsize, &mut failed);
+            let first = offset / sectorsize;
+            unreadable.extend(failed.drain(..).map(|f| (first + f.index, f.errno)));
+        }
+        unreadable
+    }
+}
+
+/// The parts of stripe number `stripe` that are needed to judge the window, as offsets into it, ascending. Where there is
+/// parity, every row with something allocated is needed whole.
+pub(super) fn needed(window: &Window, stripe: usize) -> Vec<Range<u64>> {
+    if window.chunk.profile().row().layout != Layout::Parity {
+        return window
+            .runs
+            .iter()
+            .flat_map(|run| window.pieces_on(run, stripe))
+            .map(|(piece, offset)| offset as u64..offset as u64 + piece.len_bytes)
+            .collect();
+    }
+    let rows: BTreeSet<u64> = window.rows().collect();
+    rows.into_iter()
+        .map(|row| row * STRIPE_LEN_BYTES - window.from_bytes)
+        .map(|offset| offset..offset + STRIPE_LEN_BYTES)
+        .collect()
+}
+
+fn judge_stripe(engine: &Engine<'_>, task: &Task, buffer: PooledBuffer, unreadable: Unreadable) {
+    let window = &task.job.window;
+    let verdict = verify(window, task.stripe, &buffer, &unreadable, engine.geometry());
+    let bytes = verdict.counters.data_bytes_scrubbed + verdict.counters.tree_bytes_scrubbed;
+    engine.progress().advance(bytes, verdict.bad.len() as u64);
+    let keep = window.chunk.profile().row().layout == Layout::Parity;
+    let buffer = keep.then_some(buffer);
+    finish(engine, &task.job, Some(StripeCopy { stripe: task.stripe, verdict, unreadable, buffer }));
+}
+
+fn finish(engine: &Engine<'_>, job: &Arc<Job>, copy: Option<StripeCopy>) {
+    if let Some(copies) = job.arrive(copy) {
+        match copies {
+            Some(copies) => engine.judge(job, copies),
+            None => job.group.spoil(),
+        }
+        job.group.done();
+    }
+}
+
+/// The highest byte that a stripe's part of a window reaches on its device.
+pub(super) fn last_physical(window: &Window, stripe: usize) -> Physical {
+    let base = window.chunk.stripes().get(stripe).map(|s| s.offset + window.from_bytes).unwrap_or_default();
+    needed(window, stripe).last().map_or(base, |range| base + range.end)
+}
