@@ -50,7 +50,7 @@ pub enum SuperblockDefect {
 }
 
 /// Why a device is no member of any btrfs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NotBtrfs {
     /// It ends before the first super block does.
@@ -81,7 +81,7 @@ pub enum NotBtrfs {
         /// Where the first of those is.
         at: Physical,
         /// What is wrong with it.
-        defect: SuperblockDefect,
+        defect: Box<SuperblockDefect>,
     },
 }
 
@@ -205,7 +205,7 @@ fn diagnose(copies: &[SuperblockCopy], len_bytes: u64) -> NotBtrfs {
     let places = defects().count();
     let damaged = || defects().filter(|(_, defect)| !has_none(*defect));
     match damaged().next() {
-        Some((at, defect)) => NotBtrfs::Damaged { places, damaged: damaged().count(), at, defect },
+        Some((at, defect)) => NotBtrfs::Damaged { places, damaged: damaged().count(), at, defect: Box::new(defect) },
         None if places == 0 => NotBtrfs::TooSmall { len_bytes },
         None if defects().all(|(_, defect)| is_blank(defect)) => NotBtrfs::Blank { places },
         None => NotBtrfs::NoMagic { places },

@@ -137,8 +137,8 @@ impl Volume {
             };
             read.is_none_or(|read| read.failed.contains(&sector))
         };
-        let slices: Vec<Option<&[u8]>> = data.iter().map(ColumnRead::bytes).collect();
-        let row = Row { data: &slices, p: ColumnRead::bytes(&p), q: ColumnRead::bytes(&q) };
+        let slices: Vec<Option<&[u8]>> = data.iter().map(|column| ColumnRead::bytes(column.as_ref())).collect();
+        let row = Row { data: &slices, p: ColumnRead::bytes(p.as_ref()), q: ColumnRead::bytes(q.as_ref()) };
         raid56::recover(row, target, sector_bytes, known_bad, accept)
     }
 
@@ -168,8 +168,8 @@ struct ColumnRead {
 }
 
 impl ColumnRead {
-    fn bytes(read: &Option<Self>) -> Option<&[u8]> {
-        read.as_ref().map(|read| &read.bytes[..])
+    fn bytes(read: Option<&Self>) -> Option<&[u8]> {
+        read.map(|read| &read.bytes[..])
     }
 }
 
