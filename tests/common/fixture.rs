@@ -42,7 +42,7 @@ pub struct DeviceFacts {
 #[derive(Debug)]
 pub struct Images {
     pub paths: Vec<PathBuf>,
-    _directory: Option<TempDir>,
+    directory: Option<TempDir>,
 }
 
 impl Images {
@@ -51,10 +51,20 @@ impl Images {
         &self.paths[devid as usize - 1]
     }
 
+    /// Where a copy lives, and where there is room for more.
+    pub fn scratch(&self) -> &Path {
+        self.directory.as_ref().expect("shared images have no scratch directory").path()
+    }
+
     /// A digest of every byte of every image.
     pub fn fingerprint(&self) -> Vec<u64> {
-        self.paths.iter().map(|path| fingerprint(path).unwrap()).collect()
+        fingerprints(&self.paths)
     }
+}
+
+/// A digest of every byte of each file.
+pub fn fingerprints(paths: &[PathBuf]) -> Vec<u64> {
+    paths.iter().map(|path| fingerprint(path).unwrap()).collect()
 }
 
 /// `fixtures/`.
@@ -100,18 +110,22 @@ pub fn shared(name: &str) -> Images {
             let _renamed = scratch.keep();
         }
     }
-    Images { paths: targets(&ready, packed.len()), _directory: None }
+    Images { paths: targets(&ready, packed.len()), directory: None }
 }
 
 /// A copy of a fixture of one's own.
 pub fn copy(name: &str) -> Images {
-    let from = shared(name);
+    copy_of(&shared(name).paths)
+}
+
+/// A copy of images, which are given by devid.
+pub fn copy_of(images: &[PathBuf]) -> Images {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let paths = targets(directory.path(), from.paths.len());
-    for (source, target) in from.paths.iter().zip(&paths) {
+    let paths = targets(directory.path(), images.len());
+    for (source, target) in images.iter().zip(&paths) {
         copy_sparse(source, target).unwrap();
     }
-    Images { paths, _directory: Some(directory) }
+    Images { paths, directory: Some(directory) }
 }
 
 fn packed(name: &str) -> Vec<PathBuf> {

@@ -4,6 +4,7 @@ use super::fixture::{self, Images};
 use serde::Deserialize;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 /// One recipe.
 #[derive(Debug, Deserialize)]
@@ -107,7 +108,12 @@ pub fn named(name: &str) -> Recipe {
 impl Recipe {
     /// A damaged copy of the base.
     pub fn apply(&self) -> Images {
-        let images = fixture::copy(&self.base);
+        self.apply_to(&fixture::shared(&self.base).paths)
+    }
+
+    /// A damaged copy of these images, which are given by devid.
+    pub fn apply_to(&self, images: &[PathBuf]) -> Images {
+        let images = fixture::copy_of(images);
         for damage in &self.damage {
             damage.apply(&images);
         }
