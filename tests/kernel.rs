@@ -6,10 +6,10 @@
 
 mod common;
 
+use common::check_all;
 use common::fixture;
 use common::program::{self, Report, difference};
 use common::recipe::Recipe;
-use common::check_all;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -176,7 +176,8 @@ fn check_damaged(images: &[PathBuf], seed: &str) -> Result<(), String> {
     if !wrong.is_empty() || run.exit != recipe.expect.exit {
         return Err(format!("seed {seed}: exit {}, expected {}\n{wrong}", run.exit, recipe.expect.exit));
     }
-    compare_counters(&report, &images.paths, images.scratch(), &ERROR_COUNTERS).map_err(|why| format!("seed {seed}: {why}"))
+    compare_counters(&report, &images.paths, images.scratch(), &ERROR_COUNTERS)
+        .map_err(|why| format!("seed {seed}: {why}"))
 }
 
 fn check(layout: &Layout) -> Result<(), String> {
