@@ -66,7 +66,7 @@ impl fmt::Display for Use {
 /// All users of the member at `path`, sorted; empty where nothing uses it. What the kernel does not show (no `/sys` in
 /// a container) counts as no use.
 pub fn users_of(path: &Path) -> Result<Vec<Use>, DeviceError> {
-    let (_, identity) = look(path)?;
+    let identity = look(path)?;
     let kernel =
         Kernel { proc: Path::new("/proc"), sys: Path::new("/sys"), identify: &|path| super::identity(path).ok() };
     kernel.users_of(identity).map_err(|error| DeviceError::from_io(path, "find out who uses it", error))

@@ -76,7 +76,7 @@ pub enum Identity {
 
 /// The identity of the member at `path`; the same errors as opening it, except that its size is not looked at.
 pub fn identity(path: &Path) -> Result<Identity, DeviceError> {
-    look(path).map(|(_, identity)| identity)
+    look(path)
 }
 
 /// Opens a member for reading. Never waits, never writes (not even the access time, where the kernel lets us), takes
@@ -110,7 +110,7 @@ struct Target<'a> {
 
 impl<'a> Target<'a> {
     fn new(path: &'a Path) -> Result<Self, DeviceError> {
-        let mut target = Self { path, identity: look(path)?.1, len: 0 };
+        let mut target = Self { path, identity: look(path)?, len: 0 };
         let file = target.open(0).map_err(|error| target.failed(error))?;
         target.len = checked_len(path, target.identity, &file)?;
         Ok(target)
@@ -142,12 +142,9 @@ impl<'a> Target<'a> {
 }
 
 /// Looks at what is there without opening it.
-pub(super) fn look(path: &Path) -> Result<(Metadata, Identity), DeviceError> {
+pub(super) fn look(path: &Path) -> Result<Identity, DeviceError> {
     let metadata = std::fs::metadata(path).map_err(|error| DeviceError::from_io(path, "look at it", error))?;
-    match identity_of(&metadata) {
-        Ok(identity) => Ok((metadata, identity)),
-        Err(what) => Err(DeviceError::WrongKind { path: path.to_path_buf(), what }),
-    }
+    identity_of(&metadata).map_err(|what| DeviceError::WrongKind { path: path.to_path_buf(), what })
 }
 
 /// The identity, or the word for what cannot be a member.

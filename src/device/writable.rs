@@ -9,7 +9,7 @@ use super::open::{Identity, checked_len, look, open_quietly};
 use super::{DeviceError, ReadDevice, WriteDevice, check_read, check_write};
 use crate::units::Physical;
 use rustix::fs::{Advice, fadvise};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -35,7 +35,10 @@ impl Consent {
 /// they hold; writes of whole 4 KiB blocks touch nothing else.
 pub fn open_write(path: &Path, _consent: Consent) -> Result<Arc<dyn WriteDevice>, DeviceError> {
     let failed = |error| DeviceError::from_io(path, "open it for writing", error);
-    let (_, identity) = look(path)?;
+    let identity = look(path)?;
+    if is_read_only_device(identity) {
+        return Err(DeviceError::ReadOnly { path: path.to_path_buf() });
+    }
     let open = |flags| open_quietly(path, OpenOptions::new().read(true).write(true), flags);
     let exclusive = if matches!(identity, Identity::Block(_)) { libc::O_EXCL } else { 0 };
     let file = open(exclusive).map_err(failed)?;
@@ -51,6 +54,13 @@ pub fn open_write(path: &Path, _consent: Consent) -> Result<Arc<dyn WriteDevice>
         Err(error) => return Err(failed(error)),
     };
     Ok(Arc::new(WritableDevice { direct, file, len, writing: Mutex::new(()) }))
+}
+
+/// Linux opens a read-only block device for writing and refuses each write; better to know before the first.
+fn is_read_only_device(identity: Identity) -> bool {
+    let Identity::Block(number) = identity else { return false };
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    fs::read(format!("/sys/dev/block/{major}:{minor}/ro")).is_ok_and(|flag| flag.trim_ascii() == b"1")
 }
 
 struct WritableDevice {
