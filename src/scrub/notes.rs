@@ -45,7 +45,6 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem) -> Vec<String> {
         &format!("sectors of {sectorsize} bytes have a checksum but no extent: left over, no damage to data"),
     );
     count(tally.ignored_extents, "extent items make no sense and were passed over");
-    count(tally.slack_parity, "parity stripes differ only where nothing is allocated: no data is at risk by them");
     if tally.links.overflowed() {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
     }

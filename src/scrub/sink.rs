@@ -74,8 +74,6 @@ pub(super) struct Tally {
     pub(super) ignored_extents: u64,
     /// Data without checksums that was compared or read, in bytes of logical space.
     pub(super) unsummed_bytes: u64,
-    /// Parity stripes that differ only where nothing is allocated.
-    pub(super) slack_parity: u64,
     /// Bytes read.
     pub(super) bytes: u64,
     /// What should be told, one line each.
@@ -113,7 +111,6 @@ impl Tally {
         self.orphan_sums += other.orphan_sums;
         self.ignored_extents += other.ignored_extents;
         self.unsummed_bytes += other.unsummed_bytes;
-        self.slack_parity += other.slack_parity;
         self.bytes += other.bytes;
         self.notes.extend(other.notes);
     }
