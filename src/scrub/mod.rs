@@ -28,7 +28,7 @@ mod verify;
 mod window;
 
 pub use progress::Progress;
-pub use run::scrub;
+pub use run::{describe, scrub};
 
 use thiserror::Error;
 

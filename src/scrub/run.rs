@@ -60,7 +60,7 @@ pub fn scrub(fs: &Filesystem, options: &ScrubOptions, progress: &Progress) -> Re
 }
 
 /// What a report says of the file system.
-fn describe(fs: &Filesystem) -> FilesystemInfo {
+pub fn describe(fs: &Filesystem) -> FilesystemInfo {
     let superblock = fs.superblock();
     FilesystemInfo {
         fsid: superblock.fsid(),
