@@ -5,6 +5,8 @@ pub mod items;
 mod key;
 pub mod node;
 mod superblock;
+#[cfg(test)]
+pub(crate) mod testing;
 mod tree_checker;
 pub mod types;
 

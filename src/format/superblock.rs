@@ -284,3 +284,16 @@ fn backup_root(raw: &RawBackup) -> BackupRoot {
         num_devices: raw.num_devices.get(),
     }
 }
+
+/// Puts the checksum that fits the changed bytes of a super block with a known algorithm.
+#[cfg(test)]
+pub(crate) fn resign(bytes: &mut [u8; SUPERBLOCK_BYTES]) {
+    let mut raw = RawSuperblock::read_from_bytes(bytes).unwrap();
+    if let Some(csum_type) = ChecksumType::from_raw(raw.csum_type.get()) {
+        check::sign(&mut raw, csum_type);
+        bytes.copy_from_slice(raw.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;
