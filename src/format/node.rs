@@ -1,6 +1,6 @@
 //! Tree blocks: the header, and the items of a leaf or the pointers of a node, as checked views over bytes.
 //!
-//! Layout: kernel `struct btrfs_header`, `btrfs_item` and `btrfs_key_ptr` in include/uapi/linux/btrfs_tree.h. Whether
+//! Layout: kernel `struct btrfs_header`, `btrfs_item` and `btrfs_key_ptr` in `include/uapi/linux/btrfs_tree.h`. Whether
 //! a block is the right one is decided in `tree`; whether its inside makes sense, in `tree_checker`.
 
 use super::Key;

@@ -193,3 +193,6 @@ fn require(
 fn require_equal(item: &'static str, field: &'static str, have: u64, expect: u64) -> Result<(), Problem> {
     if have == expect { Ok(()) } else { Err(Problem::Item(ItemError::Mismatch { item, field, have, expect })) }
 }
+
+#[cfg(test)]
+mod tests;

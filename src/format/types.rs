@@ -129,11 +129,13 @@ bitflags::bitflags! {
 
 impl BlockGroupFlags {
     /// The bits that say what is stored.
+    #[must_use]
     pub fn kind(self) -> Self {
         self & Self::TYPE_MASK
     }
 
     /// The bits that say how it is spread.
+    #[must_use]
     pub fn profile(self) -> Self {
         self & Self::PROFILE_MASK
     }

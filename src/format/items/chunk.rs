@@ -163,7 +163,7 @@ fn check_kind(flags: BlockGroupFlags, incompat: IncompatFlags) -> Result<(), Ite
     }
     let mixed = BlockGroupFlags::DATA | BlockGroupFlags::METADATA;
     let kind = flags.kind();
-    let single_kind = kind.bits().count_ones() == 1;
+    let single_kind = kind.bits().is_power_of_two();
     if single_kind || (kind == mixed && incompat.contains(IncompatFlags::MIXED_GROUPS)) {
         return Ok(());
     }

@@ -127,3 +127,6 @@ fn next_record<'a, T>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

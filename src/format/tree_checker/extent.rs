@@ -1,10 +1,10 @@
 //! Rules for the extent tree and the checksum tree.
 
 use super::{Problem, Slot, require};
-use crate::format::IncompatFlags;
 use crate::format::items::{CsumItem, ExtentFlags, ExtentItem, ExtentRef};
 use crate::format::node::MAX_LEVEL;
 use crate::format::types::{key_type, object};
+use crate::format::{IncompatFlags, Key};
 
 const EXTENT: &str = "extent item";
 const REFERENCE: &str = "extent reference";
@@ -18,12 +18,12 @@ pub(super) fn check_extent(slot: &Slot<'_>) -> Result<(), Problem> {
     let generation = item.generation;
     require(!rules.is_future(generation), EXTENT, "generation", generation.raw(), "that of the super block at most")?;
     let kind = item.flags & (ExtentFlags::DATA | ExtentFlags::TREE_BLOCK);
-    let one_kind = kind.bits().count_ones() == 1;
+    let one_kind = kind.bits().is_power_of_two();
     require(one_kind, EXTENT, "flags", item.flags.bits(), "either data or tree block")?;
     if item.is_tree_block() {
-        check_tree_block(slot, &item)?
+        check_tree_block(slot, &item)?;
     } else {
-        check_data(slot, &item)?
+        check_data(slot, &item)?;
     }
     check_inline_refs(slot, &item)?;
     check_neighbour(slot)
@@ -104,7 +104,7 @@ pub(super) fn check_csum(slot: &Slot<'_>) -> Result<(), Problem> {
 pub(super) fn overlap(
     slot: &Slot<'_>,
     item: &'static str,
-    previous: crate::format::Key,
+    previous: Key,
     previous_end: u64,
     start: u64,
 ) -> Result<(), Problem> {

@@ -10,6 +10,7 @@ use crate::format::items::{
 use crate::format::node::MAX_LEVEL;
 use crate::format::types::{NAME_LEN, key_type, object};
 use crate::format::{Key, SuperFlags};
+use crate::units::ObjectId;
 
 /// What an inline extent has in front of its data (`BTRFS_FILE_EXTENT_INLINE_DATA_START`).
 const INLINE_HEAD_BYTES: u64 = 21;
@@ -161,7 +162,7 @@ pub(super) fn check_root(slot: &Slot<'_>) -> Result<(), Problem> {
     let (key, rules) = (&slot.key, slot.rules);
     require(key.objectid.raw() != 0, item, "objectid", 0, "not 0")?;
     if key.objectid == object::TREE_RELOC {
-        let of = crate::units::ObjectId::new(key.offset);
+        let of = ObjectId::new(key.offset);
         require(is_subvolume(of), item, "key offset", key.offset, "a subvolume for a relocation tree")?;
     }
     let size = slot.data.len();

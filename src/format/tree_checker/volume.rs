@@ -20,7 +20,7 @@ pub(super) fn check_block_group(slot: &Slot<'_>) -> Result<(), Problem> {
     require(one_profile, item, "flags", flags.bits(), "at most one profile")?;
     let kind = flags.kind();
     let mixed = BlockGroupFlags::DATA | BlockGroupFlags::METADATA;
-    let known = kind.bits().count_ones() == 1 || kind == mixed;
+    let known = kind.bits().is_power_of_two() || kind == mixed;
     require(known, item, "flags", flags.bits(), "data, metadata, both, or system")
 }
 
