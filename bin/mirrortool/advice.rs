@@ -1,17 +1,53 @@
 //! The way out of an error: what an administrator can do about it, one line per kind. The library says what is wrong;
 //! options and commands are named only here.
 
+use mirrortool::device::DeviceError;
+use std::error::Error;
 use std::io;
 
 /// The advice for the first cause of the chain that has one.
 pub(crate) fn for_error(error: &anyhow::Error) -> Option<&'static str> {
-    error.chain().find_map(|cause| cause.downcast_ref().and_then(for_io))
+    error.chain().find_map(for_cause)
+}
+
+fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
+    cause.downcast_ref().and_then(for_device).or_else(|| cause.downcast_ref().and_then(for_io))
+}
+
+fn for_device(error: &DeviceError) -> Option<&'static str> {
+    match error {
+        DeviceError::NotFound { .. } => Some("look at /dev/disk/by-id for the devices that are there"),
+        DeviceError::PermissionDenied { .. } => Some("run it with sudo, or as a user of the device's group"),
+        DeviceError::WrongKind { .. } => {
+            Some("give the block devices or image files themselves, not a mount point or a folder of images")
+        }
+        DeviceError::Empty { .. } => Some("was the image copied to its end? does the drive hold a medium?"),
+        DeviceError::EngineRefused { .. } => Some("leave --io-engine away: auto takes one that works here"),
+        DeviceError::Busy { .. } => {
+            Some("unmount the file system, then: btrfs device scan --forget, losetup -d for loop devices")
+        }
+        DeviceError::ReadOnly { .. } => Some("make it writable (chmod, blockdev --setrw), or work on a copy"),
+        DeviceError::Replaced { .. } => Some("something else writes here; stop it and try again"),
+        DeviceError::Io { .. } => None,
+    }
 }
 
 fn for_io(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Some("run it as a user who may read the devices, or with sudo"),
+        io::ErrorKind::PermissionDenied => Some("run it as a user who may do that, or with sudo"),
         io::ErrorKind::StorageFull => Some("free some space, or choose another place for the file"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_found_below_the_context_of_an_error() {
+        let error = anyhow::Error::new(DeviceError::Empty { path: "d1.img".into() }).context("cannot open the set");
+        assert!(for_error(&error).is_some_and(|advice| advice.contains("medium")));
+        assert_eq!(for_error(&anyhow::anyhow!("else")), None);
     }
 }

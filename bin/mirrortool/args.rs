@@ -1,6 +1,6 @@
 //! What may be typed. Nothing here is opened, combined or defaulted beyond what clap does; commands do that.
 
-use crate::commands::{completions, man};
+use crate::commands::{completions, man, run};
 use clap::{Parser, Subcommand};
 
 /// Scrubs, repairs and measures btrfs file systems that are not mounted.
@@ -13,6 +13,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(run::Args),
     Completions(completions::Args),
     Man(man::Args),
 }

@@ -1,7 +1,8 @@
 //! The exit codes, which are part of the interface: one function from outcome to code.
 
 use mirrortool::scrub::outcome::{Status, Verdict};
-use std::process::ExitCode;
+use std::fmt;
+use std::process::{ExitCode, ExitStatus};
 
 /// An exit code of the table in mirrortool(8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,38 @@ pub(crate) const FAILED: Code = Code(1);
 pub(crate) const UNCORRECTABLE: Code = Code(3);
 /// Something is bad and can be corrected, and was not.
 pub(crate) const CORRECTABLE: Code = Code(4);
+/// There was nothing to resume.
+const NOTHING_TO_RESUME: Code = Code(2);
 /// Ended early, nothing uncorrectable so far.
 pub(crate) const INTERRUPTED: Code = Code(5);
+
+/// From best to worst: what a run of several jobs ends with is the worst of them. Something lost is worse than something
+/// that was not looked at.
+const BY_SEVERITY: [Code; 6] = [GOOD, NOTHING_TO_RESUME, INTERRUPTED, CORRECTABLE, FAILED, UNCORRECTABLE];
+
+impl Code {
+    /// The code of a run of this program that ended; a run that was killed has failed.
+    pub(crate) fn of_process(status: ExitStatus) -> Self {
+        let known = |code: &Self| status.code() == Some(i32::from(code.0));
+        BY_SEVERITY.into_iter().find(known).unwrap_or(FAILED)
+    }
+
+    /// The number a shell sees.
+    pub(crate) fn number(self) -> u8 {
+        self.0
+    }
+
+    /// The worse of two.
+    pub(crate) fn or_worse(self, other: Self) -> Self {
+        BY_SEVERITY.into_iter().rev().find(|code| *code == self || *code == other).unwrap_or(FAILED)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit status {}", self.0)
+    }
+}
 
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
@@ -38,6 +69,21 @@ pub(crate) fn of_outcome(status: Status, verdict: Verdict) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_jobs_end_with_the_worst() {
+        assert_eq!(GOOD.or_worse(INTERRUPTED), INTERRUPTED);
+        assert_eq!(CORRECTABLE.or_worse(INTERRUPTED), CORRECTABLE);
+        assert_eq!(UNCORRECTABLE.or_worse(FAILED), UNCORRECTABLE);
+        assert_eq!(GOOD.or_worse(GOOD), GOOD);
+    }
+
+    #[test]
+    fn a_killed_process_has_failed() {
+        use std::os::unix::process::ExitStatusExt as _;
+        assert_eq!(Code::of_process(ExitStatus::from_raw(9)), FAILED);
+        assert_eq!(Code::of_process(ExitStatus::from_raw(3 << 8)), UNCORRECTABLE);
+    }
 
     #[test]
     fn every_outcome_has_the_code_of_the_manual() {

@@ -4,7 +4,10 @@
 mod advice;
 mod args;
 mod commands;
+#[cfg(test)]
+mod examples;
 mod exit;
+mod jobs;
 mod options;
 mod output;
 mod watch;
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
 fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
     match command {
         Command::Completions(args) => commands::completions::run(&args),
+        Command::Run(args) => commands::run::run(&args, utc_offset),
         Command::Man(args) => commands::man::run(&args),
     }
 }

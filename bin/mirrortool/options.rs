@@ -2,6 +2,8 @@
 
 use crate::output::{self, PendingFile};
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use mirrortool::device::{IoEngine, users_of};
 use mirrortool::report::{self, Encoding, Report, TextOptions};
 use mirrortool::scrub::outcome::{Status, Verdict};
 use std::path::{Path, PathBuf};
@@ -20,6 +22,25 @@ pub(crate) struct InputOptions {
     /// Go on without the members that were not given
     #[arg(long, help_heading = "Input")]
     pub(crate) degraded: bool,
+
+    /// How image files are read; block devices are always read directly
+    #[arg(long, value_name = "ENGINE", help_heading = "Input", default_value_t, value_parser = engine_parser())]
+    pub(crate) io_engine: IoEngine,
+}
+
+fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
+    PossibleValuesParser::new(IoEngine::ALL.map(IoEngine::name)).try_map(|word| word.parse::<IoEngine>())
+}
+
+impl InputOptions {
+    /// Says on stderr which members something else may be writing to: what is found in them may be half a change.
+    pub(crate) fn warn_of_users(&self) {
+        for image in &self.images {
+            for user in users_of(image).unwrap_or_default() {
+                output::warn(&format!("{}: {user}; what is read may change meanwhile", image.display()));
+            }
+        }
+    }
 }
 
 /// The form of a report.

@@ -17,10 +17,24 @@ pub(crate) fn print(bytes: &[u8]) -> anyhow::Result<()> {
 /// Prints an error as one line on stderr, and the way out as another. Where stderr is gone there is nobody to tell.
 pub(crate) fn complain(error: &anyhow::Error, advice: Option<&str>) {
     let mut err = io::stderr().lock();
-    let _ = writeln!(err, "mirrortool: {error:#}");
+    let _ = writeln!(err, "mirrortool: {}", one_line(error));
     if let Some(advice) = advice {
         let _ = writeln!(err, "mirrortool: {advice}");
     }
+}
+
+/// Tells something that is no error on stderr.
+pub(crate) fn warn(warning: &str) {
+    let _ = writeln!(io::stderr().lock(), "mirrortool: warning: {warning}");
+}
+
+/// The chain of causes, without those that the text above them repeats.
+fn one_line(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
+        "" => cause,
+        line if line.ends_with(&cause) => line.to_owned(),
+        line => format!("{line}: {cause}"),
+    })
 }
 
 /// A file that will be there when it is complete. Made before a long run starts, so that a path that cannot be written
@@ -64,6 +78,12 @@ impl Drop for PendingFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_that_is_in_the_message_already_is_not_said_twice() {
+        let error = anyhow::anyhow!("no medium").context("d1.img: cannot read: no medium").context("cannot open");
+        assert_eq!(one_line(&error), "cannot open: d1.img: cannot read: no medium");
+    }
 
     #[test]
     fn a_published_file_replaces_the_old_one_and_nothing_else_stays() {

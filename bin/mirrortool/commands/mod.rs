@@ -2,3 +2,4 @@
 
 pub(crate) mod completions;
 pub(crate) mod man;
+pub(crate) mod run;

@@ -1,0 +1,260 @@
+//! `mirrortool run`: the jobs of a file one after the other, each as a process of its own, so that one job's memory,
+//! locks and failures are not the next one's. One line for each that went well, everything for each that did not.
+
+use crate::jobs::{Job, JobFile, Reports};
+use crate::{exit, output};
+use anyhow::Context as _;
+use mirrortool::device::{IoEngine, open_read};
+use mirrortool::format::Superblock;
+use mirrortool::units::Physical;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use time::{OffsetDateTime, UtcOffset, macros::format_description};
+use uuid::Uuid;
+
+/// How often a waiting run looks whether it was told to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Run the jobs of a file: sets, options, reports, and what to do on failure
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The job file
+    #[arg(value_name = "JOBS.yaml")]
+    file: PathBuf,
+
+    /// Only look for mistakes in the file
+    #[arg(long)]
+    check: bool,
+
+    /// Run only the job of this name; may be given several times
+    #[arg(long = "job", value_name = "NAME")]
+    only: Vec<String>,
+
+    /// Print nothing for jobs that went well
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
+    let file = JobFile::read(&args.file)?;
+    if let Some(unknown) = args.only.iter().find(|name| file.jobs.iter().all(|job| job.name != **name)) {
+        anyhow::bail!("{}: there is no job {unknown}", args.file.display());
+    }
+    if args.check {
+        output::print(format!("{}: {} jobs, no mistake\n", args.file.display(), file.jobs.len()).as_bytes())?;
+        return Ok(exit::GOOD);
+    }
+    let told_to_end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&told_to_end)).context("cannot handle signals")?;
+    }
+    let mut worst = exit::GOOD;
+    for job in file.jobs.iter().filter(|job| args.only.is_empty() || args.only.contains(&job.name)) {
+        if told_to_end.load(Ordering::Relaxed) {
+            return Ok(worst.or_worse(exit::INTERRUPTED));
+        }
+        let runner = Runner { file: &file, job, told_to_end: &told_to_end, quiet: args.quiet };
+        worst = worst.or_worse(runner.run(utc_offset)?);
+    }
+    Ok(worst)
+}
+
+/// One job at work.
+struct Runner<'a> {
+    file: &'a JobFile,
+    job: &'a Job,
+    told_to_end: &'a AtomicBool,
+    quiet: bool,
+}
+
+impl Runner<'_> {
+    fn run(&self, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
+        let started = Instant::now();
+        let report = self.file.reports.as_ref().map(|reports| report_path(reports, &self.job.name, utc_offset));
+        let result = members(self.job).and_then(|members| self.command(&members, report.as_deref()));
+        let (code, printed) = match result {
+            Ok(done) => (exit::Code::of_process(done.status), [done.stdout, done.stderr].concat()),
+            Err(error) => (exit::FAILED, format!("mirrortool: {error:#}\n").into_bytes()),
+        };
+        let seconds = started.elapsed().as_secs();
+        let line = format!("{}: {} ended with {code} after {seconds} s\n", self.job.name, self.job.command);
+        if code != exit::GOOD {
+            output::print(&[line.as_bytes(), &printed].concat())?;
+            self.on_failure(code, &printed, report.as_deref());
+        } else if !self.quiet {
+            output::print(line.as_bytes())?;
+        }
+        if let Some(reports) = &self.file.reports {
+            rotate(reports, &self.job.name)?;
+        }
+        Ok(code)
+    }
+
+    fn command(&self, members: &[PathBuf], report: Option<&Path>) -> anyhow::Result<Output> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut words = self.job.command_line(members);
+        if let Some(report) = report {
+            words.splice(1..1, ["--report".into(), report.into()]);
+        }
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Out of reach of the terminal's Ctrl-C: it comes to this process, which hands it on once.
+        command.process_group(0);
+        let child = command.spawn().context("cannot start a job")?;
+        self.wait(child)
+    }
+
+    /// Waits, and hands on a signal that asks to end.
+    fn wait(&self, child: Child) -> anyhow::Result<Output> {
+        let pid = Pid::from_child(&child);
+        let (sender, ended) = channel();
+        thread::spawn(move || sender.send(child.wait_with_output()).ok());
+        let mut handed_on = false;
+        loop {
+            match ended.recv_timeout(POLL_INTERVAL) {
+                Err(RecvTimeoutError::Timeout) if !handed_on && self.told_to_end.load(Ordering::Relaxed) => {
+                    handed_on = true;
+                    kill_process(pid, Signal::TERM).context("cannot end a job")?;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => anyhow::bail!("a job was lost"),
+                Ok(output) => return output.context("cannot wait for a job"),
+            }
+        }
+    }
+
+    /// Runs the file's command with what the job printed as its input. That it fails is told, and changes nothing.
+    fn on_failure(&self, code: exit::Code, printed: &[u8], report: Option<&Path>) {
+        let Some(shell) = &self.file.on_failure else { return };
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", shell]).stdin(Stdio::piped());
+        command.env("MIRRORTOOL_JOB", &self.job.name).env("MIRRORTOOL_EXIT", code.number().to_string());
+        command.env("MIRRORTOOL_REPORT", report.unwrap_or(Path::new("")));
+        let ended = command.spawn().and_then(|mut child| {
+            if let Some(mut stdin) = child.stdin.take() {
+                // A command that does not read its input is welcome.
+                let _ = stdin.write_all(printed);
+            }
+            child.wait()
+        });
+        match ended {
+            Ok(status) if status.success() => {}
+            Ok(status) => output::warn(&format!("{}: on_failure ended with {status}", self.job.name)),
+            Err(error) => output::warn(&format!("{}: on_failure cannot be run: {error}", self.job.name)),
+        }
+    }
+}
+
+/// The members of a job: what its patterns name, or all block devices, and of them those of its file system.
+fn members(job: &Job) -> anyhow::Result<Vec<PathBuf>> {
+    let candidates = if job.members.is_empty() { block_devices()? } else { named(&job.members)? };
+    let Some(uuid) = job.uuid else { return Ok(candidates) };
+    let members: Vec<_> = candidates.into_iter().filter(|path| fsid_of(path) == Some(uuid)).collect();
+    anyhow::ensure!(!members.is_empty(), "no member of the btrfs {uuid} was found");
+    Ok(members)
+}
+
+/// What the patterns name. A pattern that names nothing stays as it is, so that the command says what is missing.
+fn named(patterns: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut members = Vec::new();
+    for pattern in patterns {
+        let before = members.len();
+        for path in glob::glob(pattern)? {
+            members.push(path?);
+        }
+        if members.len() == before {
+            members.push(pattern.into());
+        }
+    }
+    Ok(members)
+}
+
+/// The nodes in `/dev` of all block devices the kernel knows.
+fn block_devices() -> anyhow::Result<Vec<PathBuf>> {
+    let folder = "/sys/class/block";
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {folder}"))?;
+    let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
+    let mut nodes: Vec<_> = names.map(|name| Path::new("/dev").join(name)).filter(|node| node.exists()).collect();
+    nodes.sort();
+    Ok(nodes)
+}
+
+/// The file system a device says it belongs to; `None` where it says none or cannot be read.
+fn fsid_of(path: &Path) -> Option<Uuid> {
+    let at = Physical::new(64 << 10);
+    let mut bytes = [0; 4096];
+    open_read(path, IoEngine::Buffered).ok()?.read_at(at, &mut bytes).ok()?;
+    Superblock::parse(&bytes, at).ok().map(|superblock| superblock.fsid())
+}
+
+fn report_path(reports: &Reports, job: &str, utc_offset: UtcOffset) -> PathBuf {
+    let format = format_description!("[year][month][day]T[hour][minute][second]");
+    let date = OffsetDateTime::now_utc().to_offset(utc_offset).format(format).unwrap_or_default();
+    reports.directory.join(format!("{job}-{date}.json"))
+}
+
+/// Removes all but the newest reports of a job. The names sort by date.
+fn rotate(reports: &Reports, job: &str) -> anyhow::Result<()> {
+    let folder = &reports.directory;
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut of_job: Vec<_> = names.filter(|name| is_report_of(name, job)).collect();
+    of_job.sort();
+    let surplus = of_job.len().saturating_sub(reports.keep);
+    for name in of_job.iter().take(surplus) {
+        let path = folder.join(name);
+        fs::remove_file(&path).with_context(|| format!("cannot remove the old report {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// `JOB-YYYYMMDDTHHMMSS.json` and nothing else.
+fn is_report_of(name: &str, job: &str) -> bool {
+    let date = name.strip_prefix(job).and_then(|n| n.strip_prefix('-')).and_then(|n| n.strip_suffix(".json"));
+    date.is_some_and(|date| {
+        date.len() == 15 && date.bytes().enumerate().all(|(i, b)| if i == 8 { b == b'T' } else { b.is_ascii_digit() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotation_removes_the_oldest_of_this_job_only() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let names = [
+            "pool-20260101T000000.json",
+            "pool-20260102T000000.json",
+            "pool-20260103T000000.json",
+            "pool-2-20250101T000000.json",
+            "pool-notes.json",
+        ];
+        names.iter().for_each(|name| fs::write(dir.path().join(name), "").expect("writable"));
+        rotate(&Reports { directory: dir.path().to_owned(), keep: 2 }, "pool").expect("rotated");
+        let left: Vec<_> = names.iter().filter(|name| dir.path().join(name).exists()).collect();
+        assert_eq!(left.len(), 4);
+        assert!(!dir.path().join(names[0]).exists());
+    }
+
+    #[test]
+    fn a_pattern_that_names_nothing_is_left_for_the_command_to_complain_about() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        for name in ["b.img", "a.img", "c.txt"] {
+            fs::write(dir.path().join(name), "").expect("writable");
+        }
+        let pattern = |name: &str| dir.path().join(name).display().to_string();
+        let found = named(&[pattern("*.img"), pattern("none-*")]).expect("good patterns");
+        assert_eq!(found, [dir.path().join("a.img"), dir.path().join("b.img"), dir.path().join("none-*")]);
+    }
+}
