@@ -1,6 +1,6 @@
 //! What may be typed. Nothing here is opened, combined or defaulted beyond what clap does; commands do that.
 
-use crate::commands::{completions, man, run};
+use crate::commands::{completions, man, run, scrub, show};
 use clap::{Parser, Subcommand};
 
 /// Scrubs, repairs and measures btrfs file systems that are not mounted.
@@ -13,6 +13,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Scrub(scrub::Args),
+    Show(show::Args),
     Run(run::Args),
     Completions(completions::Args),
     Man(man::Args),

@@ -42,6 +42,8 @@ fn main() -> ExitCode {
 fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
     match command {
         Command::Completions(args) => commands::completions::run(&args),
+        Command::Scrub(args) => commands::scrub::run(&args, utc_offset),
+        Command::Show(args) => commands::show::run(&args),
         Command::Run(args) => commands::run::run(&args, utc_offset),
         Command::Man(args) => commands::man::run(&args),
     }

@@ -3,9 +3,11 @@
 use crate::output::{self, PendingFile};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use mirrortool::device::{IoEngine, users_of};
+use mirrortool::device::{DeviceError, IoEngine, identity, open_read, users_of};
+use mirrortool::filesystem::{Filesystem, OpenOptions};
 use mirrortool::report::{self, Encoding, Report, TextOptions};
 use mirrortool::scrub::outcome::{Status, Verdict};
+use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::path::{Path, PathBuf};
 use time::UtcOffset;
 
@@ -33,6 +35,17 @@ fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
 }
 
 impl InputOptions {
+    /// Opens all members and the file system they make.
+    pub(crate) fn open(&self) -> anyhow::Result<Filesystem> {
+        let opened: Result<_, DeviceError> = self.images.iter().map(|path| self.opened(path)).collect();
+        let set = DeviceSet::assemble(opened?, SetOptions { degraded: self.degraded })?;
+        Ok(Filesystem::open(set, &OpenOptions::default())?)
+    }
+
+    fn opened(&self, path: &Path) -> Result<Opened, DeviceError> {
+        Ok(Opened { path: path.to_owned(), device: open_read(path, self.io_engine)?, identity: identity(path)? })
+    }
+
     /// Says on stderr which members something else may be writing to: what is found in them may be half a change.
     pub(crate) fn warn_of_users(&self) {
         for image in &self.images {

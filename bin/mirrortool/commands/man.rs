@@ -16,6 +16,8 @@ const OPTIONS_HERE: &str = ".\\\" OPTIONS\n";
 /// The written parts by page name. A test asks for one per command.
 const WRITTEN: &[(&str, &str)] = &[
     ("mirrortool", include_str!("../man/mirrortool.roff")),
+    ("mirrortool-scrub", include_str!("../man/scrub.roff")),
+    ("mirrortool-show", include_str!("../man/show.roff")),
     ("mirrortool-run", include_str!("../man/run.roff")),
     ("mirrortool-completions", include_str!("../man/completions.roff")),
 ];

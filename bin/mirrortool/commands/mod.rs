@@ -3,3 +3,5 @@
 pub(crate) mod completions;
 pub(crate) mod man;
 pub(crate) mod run;
+pub(crate) mod scrub;
+pub(crate) mod show;

@@ -1,0 +1,43 @@
+//! `mirrortool scrub`: opens, scrubs while watched, reports, and turns the outcome into an exit code.
+
+use crate::options::{InputOptions, ReportOptions};
+use crate::{exit, watch};
+use anyhow::Context as _;
+use mirrortool::report::Report;
+use mirrortool::scrub::{Progress, ScrubOptions, scrub};
+use std::num::NonZeroUsize;
+use time::UtcOffset;
+
+/// Read every copy of everything allocated and say what is bad; writes nothing
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputOptions,
+
+    /// Threads that read each device
+    #[arg(long, value_name = "N", help_heading = "Input", default_value_t = default_threads())]
+    threads: NonZeroUsize,
+
+    #[command(flatten)]
+    report: ReportOptions,
+}
+
+fn default_threads() -> NonZeroUsize {
+    NonZeroUsize::new(ScrubOptions::default().threads_per_device).unwrap_or(NonZeroUsize::MIN)
+}
+
+pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
+    let sink = args.report.prepare(utc_offset)?;
+    args.input.warn_of_users();
+    let filesystem = args.input.open()?;
+    let options = ScrubOptions {
+        threads_per_device: args.threads.get(),
+        max_findings: args.report.max_findings,
+        ..ScrubOptions::default()
+    };
+    let progress = Progress::default();
+    let outcome = watch::watched(&progress, args.report.shows_progress(), || scrub(&filesystem, &options, &progress))
+        .context("cannot handle signals")??;
+    sink.write(Report { command: "scrub", outcome: &outcome })?;
+    Ok(exit::of_outcome(outcome.status, outcome.verdict))
+}

@@ -1,0 +1,76 @@
+//! `mirrortool show`: what there is, and what the loss of devices would cost. Reads only the super blocks and a few trees.
+
+use crate::options::{Format, InputOptions};
+use crate::{exit, output};
+use mirrortool::filesystem::Filesystem;
+use mirrortool::report::{Encoding, Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
+use mirrortool::scrub::describe;
+use mirrortool::units::DeviceId;
+use mirrortool::volume::redundancy::{Redundancy, group_sums};
+
+/// Losses of up to so many devices at once are looked at.
+const MAX_LOST_DEVICES: usize = 3;
+
+/// Show the file system, its devices and block groups, and which devices may be lost
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputOptions,
+
+    /// The form of what is printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
+    let inventory = inventory(&args.input.open()?);
+    let mut out = Vec::new();
+    match args.format {
+        Format::Text => write_inventory_text(&inventory, &mut out)?,
+        Format::Json => write_inventory_document(&inventory, Encoding::Json, &mut out)?,
+        Format::Yaml => write_inventory_document(&inventory, Encoding::Yaml, &mut out)?,
+    }
+    output::print(&out)?;
+    Ok(exit::GOOD)
+}
+
+fn inventory(filesystem: &Filesystem) -> Inventory {
+    let info = describe(filesystem);
+    let present: Vec<DeviceId> = filesystem.members().map(|member| member.devid()).collect();
+    let chunks = || filesystem.chunks().iter();
+    Inventory {
+        members: members(filesystem),
+        groups: group_sums(chunks()),
+        rounds: Redundancy::new(chunks(), &present, &info.missing_devids).rounds(MAX_LOST_DEVICES),
+        notes: filesystem.notes().to_vec(),
+        filesystem: info,
+    }
+}
+
+fn members(filesystem: &Filesystem) -> Vec<Member> {
+    let newest = filesystem.set().generation();
+    let present = filesystem.members().map(|member| Member {
+        devid: member.devid(),
+        path: Some(member.path().to_owned()),
+        total_bytes: member.superblock().dev_item().total_bytes,
+        allocated_bytes: allocated(filesystem, member.devid()),
+        generation: Some(member.generation()),
+        state: if member.generation() < newest { MemberState::Stale } else { MemberState::Present },
+    });
+    let missing = filesystem.set().missing().iter().map(|item| Member {
+        devid: item.devid,
+        path: None,
+        total_bytes: item.total_bytes,
+        allocated_bytes: allocated(filesystem, item.devid),
+        generation: None,
+        state: MemberState::Missing,
+    });
+    let mut members: Vec<_> = present.chain(missing).collect();
+    members.sort_by_key(|member| member.devid);
+    members
+}
+
+/// What the block groups take on a device.
+fn allocated(filesystem: &Filesystem, devid: DeviceId) -> u64 {
+    filesystem.chunks().chunks_on(devid).fold(0, |sum, (chunk, _)| sum.saturating_add(chunk.stripe_bytes()))
+}
