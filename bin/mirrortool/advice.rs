@@ -2,6 +2,8 @@
 //! options and commands are named only here.
 
 use mirrortool::device::DeviceError;
+use mirrortool::report::ReadError;
+use mirrortool::volume::{NotBtrfs, SetError};
 use std::error::Error;
 use std::io;
 
@@ -11,7 +13,11 @@ pub(crate) fn for_error(error: &anyhow::Error) -> Option<&'static str> {
 }
 
 fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
-    cause.downcast_ref().and_then(for_device).or_else(|| cause.downcast_ref().and_then(for_io))
+    let device = || cause.downcast_ref().and_then(for_device);
+    let set = || cause.downcast_ref().and_then(for_set);
+    let read = || cause.downcast_ref().and_then(for_report);
+    let io = || cause.downcast_ref().and_then(for_io);
+    device().or_else(set).or_else(read).or_else(io)
 }
 
 fn for_device(error: &DeviceError) -> Option<&'static str> {
@@ -29,6 +35,34 @@ fn for_device(error: &DeviceError) -> Option<&'static str> {
         DeviceError::ReadOnly { .. } => Some("make it writable (chmod, blockdev --setrw), or work on a copy"),
         DeviceError::Replaced { .. } => Some("something else writes here; stop it and try again"),
         DeviceError::Io { .. } => None,
+    }
+}
+
+fn for_set(error: &SetError) -> Option<&'static str> {
+    match error {
+        SetError::Missing { .. } => Some("give all members, or pass --degraded to work with what is there"),
+        SetError::NotBtrfs { why: NotBtrfs::Damaged { .. }, .. } => {
+            Some("pass --degraded to work with the other members")
+        }
+        SetError::NotBtrfs { .. } | SetError::Empty => {
+            Some("leave it out; is it a whole disk where the file system is on a partition?")
+        }
+        SetError::SameFile { .. } => Some("give each member once"),
+        SetError::Clone { .. } => Some("decide which of the two is the one to use, and leave the other out"),
+        SetError::TwoFilesystems { .. } => {
+            Some("give the members of one file system; blkid tells which belong together")
+        }
+        SetError::Unsupported { .. } => Some("nothing was read or written; use btrfs-progs of the kernel that wrote it"),
+        _ => None,
+    }
+}
+
+fn for_report(error: &ReadError) -> Option<&'static str> {
+    match error {
+        ReadError::Empty | ReadError::Json(_) | ReadError::Yaml(_) | ReadError::Tool { .. } => {
+            Some("give a file that --report wrote as json or yaml")
+        }
+        ReadError::Fsid { .. } | ReadError::Word { .. } => Some("was it edited? scrub again to have a new one"),
     }
 }
 

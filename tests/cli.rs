@@ -1,0 +1,241 @@
+//! The contract of the command line: what every command does with wrong usage, what is said about members that cannot
+//! be used, how reports and exit codes fit together.
+
+mod common;
+
+use common::fixture;
+use common::program::{Run, mirrortool};
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Commands that open the members of a file system.
+const IMAGE_COMMANDS: [&str; 2] = ["scrub", "show"];
+
+/// The commands that `--help` lists.
+fn commands() -> Vec<String> {
+    let help = mirrortool(["--help"]).stdout;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    listed.filter_map(|line| line.split_whitespace().next()).map(ToOwned::to_owned).collect()
+}
+
+fn assert_refused(run: &Run, words: &[&str]) {
+    assert_eq!((run.exit, run.stdout.as_str()), (1, ""), "{}", run.stderr);
+    for word in words {
+        assert!(run.stderr.contains(word), "{word:?} is not in: {}", run.stderr);
+    }
+}
+
+#[test]
+fn every_command_has_help_and_version_and_refuses_unknown_options_with_1() {
+    let commands = commands();
+    assert!(IMAGE_COMMANDS.iter().all(|command| commands.iter().any(|c| c == command)), "{commands:?}");
+    for command in commands {
+        let help = mirrortool([command.as_str(), "--help"]);
+        assert!(help.exit == 0 && help.stderr.is_empty() && help.stdout.contains("Usage:"), "{command}");
+        if command == "help" {
+            continue;
+        }
+        let short = mirrortool([command.as_str(), "-h"]);
+        assert_eq!(short.exit, 0);
+        let version = mirrortool([command.as_str(), "--version"]);
+        assert_eq!(version.stdout, format!("mirrortool-{command} {}\n", env!("CARGO_PKG_VERSION")));
+        assert_refused(&mirrortool([command.as_str(), "--no-such-option"]), &["--no-such-option", "Usage:"]);
+    }
+}
+
+#[test]
+fn wrong_usage_is_1_because_2_has_a_meaning_of_its_own() {
+    for arguments in [&[][..], &["no-such-command"], &["scrub"], &["show"], &["completions", "tcsh"]] {
+        let run = mirrortool(arguments);
+        assert_eq!((run.exit, run.stdout.as_str()), (1, ""), "{arguments:?}");
+        assert!(run.stderr.contains("Usage:") || run.stderr.contains("possible values"), "{}", run.stderr);
+    }
+}
+
+/// A folder with things that are no members.
+fn strange_things() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("folder")).unwrap();
+    fs::write(path("empty"), "").unwrap();
+    fs::write(path("text"), "not an image\n").unwrap();
+    let zeros = fs::File::create(path("zeros")).unwrap();
+    zeros.set_len(128 << 20).unwrap();
+    folder
+}
+
+#[test]
+fn what_is_no_member_is_named_with_the_way_out() {
+    let folder = strange_things();
+    for command in IMAGE_COMMANDS {
+        for (name, words) in [
+            ("missing", &["no such file or device", "/dev/disk/by-id"][..]),
+            ("folder", &["is a directory", "not a mount point"]),
+            ("empty", &["is empty", "copied to its end"]),
+            ("text", &["is too small for btrfs", "leave it out"]),
+            ("zeros", &["holds no file system", "leave it out"]),
+        ] {
+            let path = folder.path().join(name);
+            let run = mirrortool([Path::new(command), &path]);
+            assert_refused(&run, words);
+            assert!(run.stderr.contains(&path.display().to_string()), "{}", run.stderr);
+            assert_eq!(run.stderr.lines().count(), 2, "one line of what, one of the way out: {}", run.stderr);
+        }
+        assert_refused(&mirrortool([command, "/dev/null"]), &["/dev/null: is a character device"]);
+    }
+}
+
+#[test]
+fn devices_that_do_not_make_one_set_are_refused() {
+    let (raid1, other) = (fixture::shared("raid1-crc32c"), fixture::shared("raid5-3dev-crc32c"));
+    let (first, second) = (raid1.device(1), raid1.device(2));
+    let clone = fixture::copy("raid1-crc32c");
+    for command in IMAGE_COMMANDS.map(Path::new) {
+        assert_refused(&mirrortool([command, first]), &["missing devid 2", "--degraded"]);
+        assert_refused(&mirrortool([command, first, first, second]), &["same device", "once"]);
+        assert_refused(&mirrortool([command, first, clone.device(1), second]), &["is a copy of", "leave the other out"]);
+        assert_refused(&mirrortool([command, first, second, other.device(1)]), &["belongs to file system", "blkid"]);
+    }
+}
+
+#[test]
+fn a_link_named_after_a_command_is_that_command() {
+    let image = fixture::shared("single-crc32c");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mirrortool"));
+    let output = command.arg0("/usr/sbin/mirrortool-show").arg(image.device(1)).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), mirrortool([Path::new("show"), image.device(1)]).stdout);
+}
+
+#[test]
+fn completions_know_the_commands_and_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let run = mirrortool(["completions", shell]);
+        assert_eq!(run.exit, 0);
+        for word in ["scrub", "degraded", "io-engine"] {
+            assert!(run.stdout.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn a_report_file_is_whole_and_follows_its_extension() {
+    let (images, folder) = (fixture::shared("raid1-crc32c"), tempfile::tempdir().unwrap());
+    for (name, format, start) in [
+        ("r.json", "text", "{\n"),
+        ("r.yaml", "json", "tool:\n"),
+        ("r.txt", "json", "UUID: "),
+        ("r", "yaml", "tool:\n"),
+    ] {
+        let report = folder.path().join(name);
+        let options = ["scrub", "--format", format, "--report"].map(Path::new);
+        let run = mirrortool(options.into_iter().chain([report.as_path()]).chain(images.paths.iter().map(AsRef::as_ref)));
+        assert_eq!(run.exit, 0, "{}", run.stderr);
+        let text = fs::read_to_string(&report).unwrap();
+        assert!(text.starts_with(start) && text.ends_with('\n'), "{name}: {text}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "nothing temporary stays");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_known_before_the_run() {
+    let report = "--report=/no/such/folder/r.json";
+    let run = mirrortool(["scrub", report, "/no/such/image"]);
+    assert_refused(&run, &["cannot write /no/such/folder/r.json: No such file or directory"]);
+}
+
+#[test]
+fn quiet_says_nothing_about_a_clean_set_and_all_about_a_bad_one() {
+    let clean = fixture::shared("raid1-crc32c");
+    let scrub = |paths: &[std::path::PathBuf]| {
+        mirrortool(["scrub".into(), "--quiet".into()].into_iter().chain(paths.iter().map(|p| p.clone().into_os_string())))
+    };
+    let run = scrub(&clean.paths);
+    assert_eq!((run.exit, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""));
+    let run = scrub(&fixture::shared("stale-raid1").paths);
+    assert_eq!(run.exit, 4);
+    assert!(run.stdout.contains("\nResult:           ") && run.stdout.contains("more findings; --report FILE lists all"));
+}
+
+#[test]
+fn a_reader_that_goes_away_does_not_change_the_exit_status() {
+    let images = fixture::shared("stale-raid1");
+    let script = "set -o pipefail; \"$0\" scrub \"$@\" | true; exit ${PIPESTATUS[0]}";
+    let mut command = Command::new("bash");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_mirrortool")]).args(&images.paths);
+    assert_eq!(command.output().unwrap().status.code(), Some(4));
+}
+
+/// A job file in a folder of its own, run as cron would: no terminal, no environment but a short PATH.
+struct Jobs {
+    folder: TempDir,
+}
+
+impl Jobs {
+    fn new(yaml: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("reports")).unwrap();
+        let yaml = yaml.replace("HERE", &folder.path().display().to_string());
+        fs::write(folder.path().join("jobs.yaml"), yaml).unwrap();
+        Self { folder }
+    }
+
+    fn run(&self, options: &[&str]) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mirrortool"));
+        command.arg("run").args(options).arg(self.folder.path().join("jobs.yaml")).env_clear().env("PATH", "/usr/bin:/bin");
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Run { exit: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    fn reports(&self) -> usize {
+        fs::read_dir(self.folder.path().join("reports")).unwrap().count()
+    }
+}
+
+fn members(name: &str) -> String {
+    fixture::shared(name).device(1).parent().unwrap().join("d*.img").display().to_string()
+}
+
+#[test]
+fn a_job_that_goes_well_is_one_line_and_one_report() {
+    let jobs = Jobs::new(&format!(
+        "reports: {{directory: HERE/reports}}\njobs:\n- {{name: good, members: ['{}']}}\n",
+        members("raid1-crc32c")
+    ));
+    let run = jobs.run(&[]);
+    assert_eq!((run.exit, run.stderr.as_str()), (0, ""));
+    assert!(run.stdout.starts_with("good: scrub ended with exit status 0 after ") && run.stdout.lines().count() == 1);
+    assert_eq!(jobs.reports(), 1);
+    assert_eq!(jobs.run(&["--quiet"]).stdout, "");
+}
+
+#[test]
+fn a_job_that_finds_something_prints_all_and_runs_on_failure() {
+    let jobs = Jobs::new(&format!(
+        "on_failure: 'cat >HERE/mail; echo $MIRRORTOOL_JOB $MIRRORTOOL_EXIT >>HERE/mail'\n\
+         jobs:\n- {{name: bad, members: ['{}']}}\n- {{name: gone, members: [/no/such/image]}}\n\
+         - {{name: good, members: ['{}']}}\n",
+        members("stale-raid1"),
+        members("raid1-crc32c")
+    ));
+    let run = jobs.run(&["--job", "bad", "--job", "good"]);
+    assert_eq!(run.exit, 4, "{}", run.stderr);
+    assert!(run.stdout.contains("bad: scrub ended with exit status 4") && run.stdout.contains("corrupt tree block: "));
+    let mail = fs::read_to_string(jobs.folder.path().join("mail")).unwrap();
+    assert!(mail.starts_with("UUID: ") && mail.ends_with("\nbad 4\n"), "{mail}");
+    let run = jobs.run(&["--job", "gone"]);
+    assert_eq!(run.exit, 1);
+    assert!(run.stdout.contains("/no/such/image: no such file or device"), "{}", run.stdout);
+}
+
+#[test]
+fn a_mistake_in_a_job_file_has_a_line_and_a_column() {
+    let run = Jobs::new("jobs:\n- name: a\n  memmbers: [x]\n").run(&["--check"]);
+    assert_refused(&run, &["jobs.yaml: ", "unknown field `memmbers`", "at line 3 column 3"]);
+    assert_eq!(Jobs::new("jobs:\n- {name: a, members: [x]}\n").run(&["--check"]).exit, 0);
+    assert_refused(&Jobs::new("jobs:\n- {name: a, members: [x]}\n").run(&["--job", "b"]), &["there is no job b"]);
+}
