@@ -32,12 +32,9 @@ fn assert_refused(run: &Run, words: &[&str]) {
 fn every_command_has_help_and_version_and_refuses_unknown_options_with_1() {
     let commands = commands();
     assert!(IMAGE_COMMANDS.iter().all(|command| commands.iter().any(|c| c == command)), "{commands:?}");
-    for command in commands {
+    for command in commands.into_iter().filter(|command| command != "help") {
         let help = mirrortool([command.as_str(), "--help"]);
         assert!(help.exit == 0 && help.stderr.is_empty() && help.stdout.contains("Usage:"), "{command}");
-        if command == "help" {
-            continue;
-        }
         let short = mirrortool([command.as_str(), "-h"]);
         assert_eq!(short.exit, 0);
         let version = mirrortool([command.as_str(), "--version"]);
@@ -96,7 +93,10 @@ fn devices_that_do_not_make_one_set_are_refused() {
     for command in IMAGE_COMMANDS.map(Path::new) {
         assert_refused(&mirrortool([command, first]), &["missing devid 2", "--degraded"]);
         assert_refused(&mirrortool([command, first, first, second]), &["same device", "once"]);
-        assert_refused(&mirrortool([command, first, clone.device(1), second]), &["is a copy of", "leave the other out"]);
+        assert_refused(
+            &mirrortool([command, first, clone.device(1), second]),
+            &["is a copy of", "leave the other out"],
+        );
         assert_refused(&mirrortool([command, first, second, other.device(1)]), &["belongs to file system", "blkid"]);
     }
 }
@@ -132,7 +132,8 @@ fn a_report_file_is_whole_and_follows_its_extension() {
     ] {
         let report = folder.path().join(name);
         let options = ["scrub", "--format", format, "--report"].map(Path::new);
-        let run = mirrortool(options.into_iter().chain([report.as_path()]).chain(images.paths.iter().map(AsRef::as_ref)));
+        let run =
+            mirrortool(options.into_iter().chain([report.as_path()]).chain(images.paths.iter().map(AsRef::as_ref)));
         assert_eq!(run.exit, 0, "{}", run.stderr);
         let text = fs::read_to_string(&report).unwrap();
         assert!(text.starts_with(start) && text.ends_with('\n'), "{name}: {text}");
@@ -151,13 +152,17 @@ fn a_report_that_cannot_be_written_is_known_before_the_run() {
 fn quiet_says_nothing_about_a_clean_set_and_all_about_a_bad_one() {
     let clean = fixture::shared("raid1-crc32c");
     let scrub = |paths: &[std::path::PathBuf]| {
-        mirrortool(["scrub".into(), "--quiet".into()].into_iter().chain(paths.iter().map(|p| p.clone().into_os_string())))
+        mirrortool(
+            ["scrub".into(), "--quiet".into()].into_iter().chain(paths.iter().map(|p| p.clone().into_os_string())),
+        )
     };
     let run = scrub(&clean.paths);
     assert_eq!((run.exit, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""));
     let run = scrub(&fixture::shared("stale-raid1").paths);
     assert_eq!(run.exit, 4);
-    assert!(run.stdout.contains("\nResult:           ") && run.stdout.contains("more findings; --report FILE lists all"));
+    assert!(
+        run.stdout.contains("\nResult:           ") && run.stdout.contains("more findings; --report FILE lists all")
+    );
 }
 
 #[test]
@@ -185,7 +190,12 @@ impl Jobs {
 
     fn run(&self, options: &[&str]) -> Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mirrortool"));
-        command.arg("run").args(options).arg(self.folder.path().join("jobs.yaml")).env_clear().env("PATH", "/usr/bin:/bin");
+        command
+            .arg("run")
+            .args(options)
+            .arg(self.folder.path().join("jobs.yaml"))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
         let output = command.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Run { exit: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }

@@ -2,6 +2,7 @@
 //! options and commands are named only here.
 
 use mirrortool::device::DeviceError;
+use mirrortool::filesystem::OpenError;
 use mirrortool::report::ReadError;
 use mirrortool::volume::{NotBtrfs, SetError};
 use std::error::Error;
@@ -14,7 +15,7 @@ pub(crate) fn for_error(error: &anyhow::Error) -> Option<&'static str> {
 
 fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     let device = || cause.downcast_ref().and_then(for_device);
-    let set = || cause.downcast_ref().and_then(for_set);
+    let set = || cause.downcast_ref().and_then(for_open).or_else(|| cause.downcast_ref().and_then(for_set));
     let read = || cause.downcast_ref().and_then(for_report);
     let io = || cause.downcast_ref().and_then(for_io);
     device().or_else(set).or_else(read).or_else(io)
@@ -38,6 +39,16 @@ fn for_device(error: &DeviceError) -> Option<&'static str> {
     }
 }
 
+fn for_open(error: &OpenError) -> Option<&'static str> {
+    match error {
+        OpenError::Set(error) => for_set(error),
+        OpenError::SystemChunk(_) | OpenError::ChunkTree(_) => Some(
+            "without it nothing can be found; give the members that are still missing, or try: btrfs rescue chunk-recover",
+        ),
+        OpenError::RootTree(_) => Some("give the members that are still missing, or try: btrfs restore"),
+    }
+}
+
 fn for_set(error: &SetError) -> Option<&'static str> {
     match error {
         SetError::Missing { .. } => Some("give all members, or pass --degraded to work with what is there"),
@@ -52,7 +63,9 @@ fn for_set(error: &SetError) -> Option<&'static str> {
         SetError::TwoFilesystems { .. } => {
             Some("give the members of one file system; blkid tells which belong together")
         }
-        SetError::Unsupported { .. } => Some("nothing was read or written; use btrfs-progs of the kernel that wrote it"),
+        SetError::Unsupported { .. } => {
+            Some("nothing was read or written; use btrfs-progs of the kernel that wrote it")
+        }
         _ => None,
     }
 }

@@ -4,8 +4,11 @@
 use crate::args::Cli;
 use anyhow::Context as _;
 use clap::Parser as _;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use uuid::Uuid;
 
@@ -37,8 +40,7 @@ fn keep_by_default() -> usize {
 }
 
 /// One command on one file system.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "TypedJob")]
+#[derive(Debug)]
 pub(crate) struct Job {
     /// Stands in file names.
     pub(crate) name: String,
@@ -86,6 +88,25 @@ enum JobMistake {
     Options { name: String, message: String },
     #[error("job {0}: the report file is chosen by \"reports\", not by options")]
     ReportOption(String),
+}
+
+impl<'de> Deserialize<'de> for Job {
+    /// Checks a job while its mapping is read, so that a mistake is told with the line of that job.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct JobVisitor;
+        impl<'de> Visitor<'de> for JobVisitor {
+            type Value = Job;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a job: name, members, options")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Job, A::Error> {
+                TypedJob::deserialize(MapAccessDeserializer::new(map))?.try_into().map_err(A::Error::custom)
+            }
+        }
+        deserializer.deserialize_map(JobVisitor)
+    }
 }
 
 impl TryFrom<TypedJob> for Job {

@@ -1,4 +1,4 @@
-//! Watches a run from outside: draws a progress bar on a terminal, and hands signals on. The run only bumps numbers.
+//! Watches a run from outside: a progress bar on a terminal, and signals that ask it to end. The run only bumps numbers.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mirrortool::scrub::Progress;
@@ -11,51 +11,45 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How often the watcher looks.
+/// How often the bar looks at the numbers.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A flag that Ctrl-C, SIGTERM or SIGHUP sets. The second such signal kills.
-pub(crate) fn told_to_end() -> io::Result<Arc<AtomicBool>> {
-    let told = Arc::new(AtomicBool::new(false));
+/// Makes Ctrl-C, SIGTERM and SIGHUP set `told`. The second such signal kills.
+pub(crate) fn end_on_signals(told: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register_conditional_default(signal, Arc::clone(&told))?;
-        flag::register(signal, Arc::clone(&told))?;
+        flag::register_conditional_default(signal, Arc::clone(told))?;
+        flag::register(signal, Arc::clone(told))?;
     }
-    Ok(told)
+    Ok(())
 }
 
-/// Runs `job`, which ends early after a signal; with a bar where `show_bar` is true and stderr is a terminal.
-pub(crate) fn watched<T>(progress: &Progress, show_bar: bool, job: impl FnOnce() -> T) -> io::Result<T> {
-    let told = told_to_end()?;
-    let bar = if show_bar && io::stderr().is_terminal() { visible_bar() } else { ProgressBar::hidden() };
-    Ok(thread::scope(|scope| {
-        // Dropped when the job is done, or unwinds: that ends the watcher.
+/// Runs `job` with a bar beside it, where `show` is true and stderr is a terminal.
+pub(crate) fn with_bar<T>(progress: &Progress, show: bool, job: impl FnOnce() -> T) -> T {
+    if !show || !io::stderr().is_terminal() {
+        return job();
+    }
+    thread::scope(|scope| {
+        // Dropped when the job is done, or unwinds: that ends the bar.
         let (running, ended) = channel::<()>();
-        scope.spawn(move || watch(progress, &told, &bar, &ended));
+        scope.spawn(move || draw(progress, &ended));
         let result = job();
         drop(running);
         result
-    }))
+    })
 }
 
-fn visible_bar() -> ProgressBar {
+fn draw(progress: &Progress, ended: &Receiver<()>) {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
     let template =
         "{bar:24} {percent:>3} %  {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left  {msg}";
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
     }
-}
-
-fn watch(progress: &Progress, told: &AtomicBool, bar: &ProgressBar, ended: &Receiver<()>) {
     while ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        if told.load(Ordering::Relaxed) {
-            progress.cancel();
-        }
-        bar.set_length(progress.bytes_total().max(progress.bytes_done()));
-        bar.set_position(progress.bytes_done());
-        bar.set_message(message(progress.errors(), progress.is_cancelled()));
+        let done = progress.bytes_done.load(Ordering::Relaxed);
+        bar.set_length(progress.bytes_total.load(Ordering::Relaxed).max(done));
+        bar.set_position(done);
+        bar.set_message(message(progress.errors.load(Ordering::Relaxed), progress.is_cancelled()));
     }
     bar.finish_and_clear();
 }
@@ -78,10 +72,5 @@ mod tests {
         assert_eq!(message(0, false), "no errors so far");
         assert_eq!(message(1, true), "1 error, ending");
         assert_eq!(message(2, false), "2 errors");
-    }
-
-    #[test]
-    fn a_watched_job_hands_its_result_back() {
-        assert_eq!(watched(&Progress::default(), false, || 7).expect("signals can be handled"), 7);
     }
 }

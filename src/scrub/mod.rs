@@ -15,7 +15,7 @@ mod links;
 mod notes;
 pub mod outcome;
 mod parity;
-pub mod progress;
+mod progress;
 mod relink;
 mod run;
 mod sink;

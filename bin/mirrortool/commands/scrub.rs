@@ -30,14 +30,11 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let sink = args.report.prepare(utc_offset)?;
     args.input.warn_of_users();
     let filesystem = args.input.open()?;
-    let options = ScrubOptions {
-        threads_per_device: args.threads.get(),
-        max_findings: args.report.max_findings,
-        ..ScrubOptions::default()
-    };
+    let options = ScrubOptions { threads_per_device: args.threads.get(), max_findings: args.report.max_findings };
     let progress = Progress::default();
-    let outcome = watch::watched(&progress, args.report.shows_progress(), || scrub(&filesystem, &options, &progress))
-        .context("cannot handle signals")??;
+    watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
+    let job = || scrub(&filesystem, &options, &progress);
+    let outcome = watch::with_bar(&progress, args.report.shows_progress(), job)?;
     sink.write(Report { command: "scrub", outcome: &outcome })?;
     Ok(exit::of_outcome(outcome.status, outcome.verdict))
 }
