@@ -101,6 +101,8 @@ impl ReadDevice for SparseDevice {
 #[derive(Clone, Copy)]
 pub(crate) struct Super {
     pub(crate) fsid: Uuid,
+    /// Differs from `fsid` after `btrfstune -m` (needs incompat bit 10).
+    pub(crate) metadata_uuid: Uuid,
     pub(crate) devid: u64,
     pub(crate) dev_uuid: Uuid,
     pub(crate) generation: u64,
@@ -115,6 +117,7 @@ impl Super {
     pub(crate) fn new(fsid: u128, devid: u64) -> Self {
         Self {
             fsid: Uuid::from_u128(fsid),
+            metadata_uuid: Uuid::from_u128(fsid),
             devid,
             dev_uuid: Uuid::from_u128(fsid * 1000 + u128::from(devid)),
             generation: 10,
@@ -140,7 +143,7 @@ impl Super {
             seek_speed: 0,
             bandwidth: 0,
             uuid: self.dev_uuid,
-            fsid: self.fsid,
+            fsid: self.metadata_uuid,
         }
     }
 
@@ -166,6 +169,7 @@ impl Super {
         for (offset, value) in [(0x90, SECTORSIZE), (0x94, 16384), (0x98, 16384), (0x9c, SECTORSIZE), (0xa0, 97)] {
             put(offset, &value.to_le_bytes());
         }
+        put(0x23b, self.metadata_uuid.as_bytes());
         put(0xc9, &self.dev_item().to_bytes());
         put(0x32b, &self.sys_chunk());
         let digest = ChecksumType::Crc32c.digest(&raw[32..]);

@@ -241,6 +241,15 @@ fn a_seed_belongs_to_what_has_grown_from_it_in_any_order() {
 }
 
 #[test]
+fn a_set_whose_fsid_was_changed_is_known_to_the_chunk_tree_by_its_metadata_uuid() {
+    let renamed = |devid| Super { fsid: Uuid::from_u128(OTHER), incompat: 1 | 1 << 10, ..Super::new(FS, devid) };
+    let (set, warnings) = settled(vec![member("d1", renamed(1)), member("d2", renamed(2))], &items(), STRICT);
+    assert_eq!((names(&set).len(), warnings.len()), (2, 0));
+    assert_eq!(set.superblock().fsid().to_string(), OTHER_TEXT);
+    assert_eq!(set.metadata_uuids(), [Uuid::from_u128(FS)]);
+}
+
+#[test]
 fn a_seed_of_others_is_a_foreign_device() {
     let seed = Super { flags: SuperFlags::SEEDING.bits() | 1, ..Super::new(OTHER, 1) };
     let mut set = DeviceSet::assemble(pair_and(member("s", seed)), STRICT).unwrap();
