@@ -16,5 +16,5 @@ pub use key::Key;
 pub use superblock::{
     BackupRoot, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, SysChunk, TreeRoot,
 };
-pub use tree_checker::{Problem, StructureError, TreeRules, check_block};
+pub use tree_checker::{Problem, StructureError, TreeRules, check_structure};
 pub use types::BlockGroupFlags;

@@ -25,7 +25,7 @@ fn longs(numbers: &[u64]) -> Vec<u8> {
 type Items = Vec<(Key, Vec<u8>)>;
 
 fn check(owner: u64, items: &[(Key, Vec<u8>)]) -> Result<(), StructureError> {
-    check_block(&leaf(NODESIZE, owner, items), &rules())
+    check_structure(&leaf(NODESIZE, owner, items), &rules())
 }
 
 /// The same, with one byte of one item flipped.
@@ -142,20 +142,20 @@ fn keys_ascend_in_leaves_and_nodes() {
     items.swap(0, 1);
     assert!(matches!(check(7, &items), Err(StructureError { slot: Some(1), problem: Problem::KeyOrder { .. } })));
     let key = Key::new(1, 1, 1);
-    let same = check_block(&node(NODESIZE, 5, &[(key, 4096), (key, 8192)]), &rules()).unwrap_err();
+    let same = check_structure(&node(NODESIZE, 5, &[(key, 4096), (key, 8192)]), &rules()).unwrap_err();
     assert_eq!(same, StructureError { slot: Some(1), problem: Problem::KeyOrder { previous: key, have: key } });
 }
 
 #[test]
 fn a_node_points_to_blocks_only() {
     let pointers = [(Key::new(1, 1, 0), 4096), (Key::new(2, 1, 0), 8192)];
-    assert_eq!(check_block(&node(NODESIZE, 5, &pointers), &rules()), Ok(()));
+    assert_eq!(check_structure(&node(NODESIZE, 5, &pointers), &rules()), Ok(()));
     for child in [0, 4097] {
-        let bad = check_block(&node(NODESIZE, 5, &[(Key::MIN, child)]), &rules()).unwrap_err();
+        let bad = check_structure(&node(NODESIZE, 5, &[(Key::MIN, child)]), &rules()).unwrap_err();
         let problem = Problem::Pointer { have: Logical::new(child), sectorsize: 4096 };
         assert_eq!(bad, StructureError { slot: Some(0), problem });
     }
-    let empty = check_block(&node(NODESIZE, 5, &[]), &rules()).unwrap_err();
+    let empty = check_structure(&node(NODESIZE, 5, &[]), &rules()).unwrap_err();
     assert_eq!(empty.problem, Problem::ItemCount { have: 0, min: 1, max: 493 });
 }
 
@@ -165,7 +165,7 @@ fn the_item_table_must_add_up() {
     let broken = |at: usize, bytes: &[u8]| {
         let mut block = sound.clone();
         put(&mut block, at, bytes);
-        check_block(&block, &rules()).map_err(|error| error.problem)
+        check_structure(&block, &rules()).map_err(|error| error.problem)
     };
     assert!(matches!(broken(96, &700u32.to_le_bytes()), Err(Problem::ItemCount { have: 700, min: 0, max: 651 })));
     assert!(matches!(broken(100, &[8]), Err(Problem::Level { have: 8 })));
@@ -173,9 +173,9 @@ fn the_item_table_must_add_up() {
     assert!(matches!(broken(101 + 25 + 21, &[8]), Err(Problem::ItemEnd { .. })), "size of the second item");
     let huge = [0u32.to_le_bytes(), (NODESIZE as u32 - 101).to_le_bytes()].concat();
     assert!(matches!(broken(101 + 17, &huge), Err(Problem::ItemInTable { have: 0, table_end: 50 })));
-    let short = check_block(&sound[..4096], &rules()).unwrap_err();
+    let short = check_structure(&sound[..4096], &rules()).unwrap_err();
     assert_eq!(short.problem, Problem::BlockSize { have_bytes: 4096, expect_bytes: 16384 });
-    assert!(matches!(check_block(&[], &rules()), Err(StructureError { problem: Problem::BlockSize { .. }, .. })));
+    assert!(matches!(check_structure(&[], &rules()), Err(StructureError { problem: Problem::BlockSize { .. }, .. })));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_tree_that_is_never_empty_is_not() {
     }
     let mut relocated = leaf(NODESIZE, 5, &[]);
     put(&mut relocated, 56, &longs(&[3]));
-    assert_eq!(check_block(&relocated, &rules()), Ok(()));
+    assert_eq!(check_structure(&relocated, &rules()), Ok(()));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn names_in_a_metadata_dump_need_not_fit_their_hash() {
     items[2].0.offset ^= 1;
     assert!(check(5, &items).is_err());
     let dump = TreeRules { flags: SuperFlags::METADUMP_V2, ..rules() };
-    assert_eq!(check_block(&leaf(NODESIZE, 5, &items), &dump), Ok(()));
+    assert_eq!(check_structure(&leaf(NODESIZE, 5, &items), &dump), Ok(()));
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn flipped_bits_in_keys_are_named() {
 #[test]
 fn skinny_items_need_their_feature() {
     let plain = TreeRules { incompat: IncompatFlags::empty(), ..rules() };
-    let error = check_block(&leaf(NODESIZE, 2, &extents()), &plain).unwrap_err();
+    let error = check_structure(&leaf(NODESIZE, 2, &extents()), &plain).unwrap_err();
     assert_eq!(error.to_string(), "slot=1, invalid extent item key type, have 169 expect 168 without skinny-metadata");
 }
 
@@ -336,7 +336,7 @@ proptest! {
         let mut block = leaf(NODESIZE, *owner, items);
         for at in [at.min(NODESIZE - 8), in_table] {
             put(&mut block, at, &long.to_le_bytes());
-            let _ = check_block(&block, &rules()).map_err(|error| error.to_string());
+            let _ = check_structure(&block, &rules()).map_err(|error| error.to_string());
         }
     }
 
@@ -345,6 +345,6 @@ proptest! {
         put(&mut block, 96, &nritems.to_le_bytes());
         block[100] = level;
         let small = TreeRules { nodesize: 4096, ..rules() };
-        let _ = check_block(&block, &small).map_err(|error| error.to_string());
+        let _ = check_structure(&block, &small).map_err(|error| error.to_string());
     }
 }
