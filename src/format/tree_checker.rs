@@ -168,7 +168,7 @@ fn check_item(slot: &Slot<'_>) -> Result<(), Problem> {
         | key_type::EXTENT_DATA_REF
         | key_type::SHARED_BLOCK_REF
         | key_type::SHARED_DATA_REF => extent::check_keyed_ref(slot),
-        key_type::BLOCK_GROUP_ITEM => volume::check_structure_group(slot),
+        key_type::BLOCK_GROUP_ITEM => volume::check_block_group(slot),
         key_type::CHUNK_ITEM => volume::check_chunk(slot),
         key_type::DEV_ITEM => volume::check_device(slot),
         key_type::DEV_EXTENT => volume::check_dev_extent(slot),

@@ -191,7 +191,7 @@ pub(super) fn judge_block(
 ) -> Option<(Problem, Evidence)> {
     match check_block(data, at, geometry, check) {
         Err(why) => Some(classify(why)),
-        Ok(_) => format::check_block(data, &geometry.rules)
+        Ok(_) => format::check_structure(data, &geometry.rules)
             .err()
             .map(|why| (Problem::Structure, Evidence::Text(why.to_string().into()))),
     }
