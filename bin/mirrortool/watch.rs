@@ -41,7 +41,7 @@ pub(crate) fn with_bar<T>(progress: &Progress, show: bool, job: impl FnOnce() ->
 fn draw(progress: &Progress, ended: &Receiver<()>) {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
     let template =
-        "{bar:24} {percent:>3} %  {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left  {msg}";
+        "{percent:>3} % {bar:12} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta} left, {wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

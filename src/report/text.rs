@@ -6,7 +6,7 @@
 
 use super::line::FindingLine;
 use super::{Report, human};
-use crate::scrub::outcome::{DeviceOutcome, ScrubOutcome, Status, Verdict};
+use crate::scrub::outcome::{DeviceOutcome, ScrubOutcome, Status};
 use crate::scrub::tally::Counters;
 use std::io::{self, Write};
 use time::UtcOffset;
@@ -186,11 +186,8 @@ fn missing(out: &mut dyn Write, outcome: &ScrubOutcome) -> io::Result<()> {
 /// The sum in words, each number with its unit and the number of devices it is spread over.
 fn result(out: &mut dyn Write, outcome: &ScrubOutcome) -> io::Result<()> {
     let mut parts: Vec<String> = SUMS.iter().filter_map(|sum| sum.phrase(outcome)).collect();
-    if parts.is_empty() && outcome.verdict == Verdict::Clean {
-        return Ok(());
-    }
     if parts.is_empty() {
-        parts.push("no bad block on the devices that are here".to_owned());
+        return Ok(());
     }
     if outcome.status == Status::Interrupted {
         let (done, total) = (human::size(outcome.bytes_scrubbed), human::size(outcome.bytes_total));

@@ -1,5 +1,6 @@
 //! What an administrator should know beside the findings, one lowercase line each.
 
+use super::outcome::Status;
 use super::sink::Tally;
 use crate::filesystem::Filesystem;
 use crate::format::Key;
@@ -31,7 +32,7 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
 }
 
 /// What the run gives reason to say.
-pub(super) fn of_tally(tally: &Tally, fs: &Filesystem) -> Vec<String> {
+pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status) -> Vec<String> {
     let sectorsize = u64::from(fs.geometry().sectorsize());
     let mut notes = tally.notes.clone();
     let mut count = |number: u64, text: &str| {
@@ -40,8 +41,10 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem) -> Vec<String> {
         }
     };
     count(tally.unsummed_bytes, "bytes of data have no checksum: their copies were compared with each other, no more");
+    // What an interrupted run did not come to look like sums without extents.
+    let orphan_sums = if status == Status::Finished { tally.orphan_sums } else { 0 };
     count(
-        tally.orphan_sums,
+        orphan_sums,
         &format!("sectors of {sectorsize} bytes have a checksum but no extent: left over, no damage to data"),
     );
     count(tally.ignored_extents, "extent items make no sense and were passed over");

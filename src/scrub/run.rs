@@ -35,7 +35,7 @@ pub fn scrub(fs: &Filesystem, options: &ScrubOptions, progress: &Progress) -> Re
     report_broken_links(fs, &mut tally);
     let status = if progress.is_cancelled() { Status::Interrupted } else { Status::Finished };
     let mut notes = super::notes::of_filesystem(fs, has_log);
-    notes.extend(super::notes::of_tally(&tally, fs));
+    notes.extend(super::notes::of_tally(&tally, fs, status));
     let bytes_total = if status == Status::Finished { tally.bytes } else { expected_sum.max(tally.bytes) };
     let worst = tally.worst;
     let devices = devices(fs, &tally, &expected);
