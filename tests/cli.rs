@@ -249,3 +249,30 @@ fn a_mistake_in_a_job_file_has_a_line_and_a_column() {
     assert_eq!(Jobs::new("jobs:\n- {name: a, members: [x]}\n").run(&["--check"]).exit, 0);
     assert_refused(&Jobs::new("jobs:\n- {name: a, members: [x]}\n").run(&["--job", "b"]), &["there is no job b"]);
 }
+
+#[test]
+fn metrics_and_btrfs_status_are_files_that_others_read() {
+    let (images, folder) = (fixture::shared("stale-raid1"), tempfile::tempdir().unwrap());
+    let metrics = folder.path().join("pool.prom");
+    let options = [
+        "scrub".to_owned(),
+        format!("--metrics={}", metrics.display()),
+        format!("--btrfs-status={}", folder.path().display()),
+    ];
+    let paths = images.paths.iter().map(|path| path.display().to_string());
+    assert_eq!(mirrortool(options.into_iter().chain(paths)).exit, 4);
+    assert!(fs::read_to_string(metrics).unwrap().contains("verdict=\"correctable\"} 1\n"));
+    let fsid = fixture::facts("stale-raid1").fsid;
+    let status = fs::read_to_string(folder.path().join(format!("scrub.status.{fsid}"))).unwrap();
+    assert!(status.starts_with(&format!("scrub status:1\n{fsid}:1|data_extents_scrubbed:")), "{status}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn fsck_exit_has_fscks_bits_also_for_errors_and_usage() {
+    let images = fixture::shared("stale-raid1");
+    let run = |arguments: &[&Path]| mirrortool([&["scrub", "--fsck-exit"].map(Path::new), arguments].concat()).exit;
+    assert_eq!(run(&[images.device(1), images.device(2)]), 4);
+    assert_eq!(run(&[Path::new("/no/such/image")]), 8);
+    assert_eq!(run(&[]), 16);
+}

@@ -66,9 +66,34 @@ pub(crate) fn of_outcome(status: Status, verdict: Verdict) -> Code {
     }
 }
 
+/// The code of a command that could not be performed, in fsck's way.
+pub(crate) const FAILED_AS_FSCK: Code = Code(8);
+/// The code of wrong usage, in fsck's way.
+pub(crate) const USAGE_AS_FSCK: Code = Code(16);
+
+/// The exit code in fsck's way (fsck(8)): a sum of bits.
+pub(crate) fn of_outcome_as_fsck(status: Status, verdict: Verdict) -> Code {
+    let left = match verdict {
+        Verdict::Clean => 0,
+        Verdict::Corrected => 1,
+        Verdict::Correctable | Verdict::Uncorrectable => 4,
+    };
+    let ended_early = if status == Status::Interrupted { 32 } else { 0 };
+    Code(left | ended_early)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fsck_codes_are_sums_of_bits() {
+        assert_eq!(of_outcome_as_fsck(Status::Finished, Verdict::Clean), Code(0));
+        assert_eq!(of_outcome_as_fsck(Status::Finished, Verdict::Corrected), Code(1));
+        assert_eq!(of_outcome_as_fsck(Status::Finished, Verdict::Correctable), Code(4));
+        assert_eq!(of_outcome_as_fsck(Status::Interrupted, Verdict::Clean), Code(32));
+        assert_eq!(of_outcome_as_fsck(Status::Interrupted, Verdict::Uncorrectable), Code(36));
+    }
 
     #[test]
     fn several_jobs_end_with_the_worst() {

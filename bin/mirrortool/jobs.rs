@@ -86,8 +86,8 @@ enum JobMistake {
     Command { name: String, command: String },
     #[error("job {name}: {message}")]
     Options { name: String, message: String },
-    #[error("job {0}: the report file is chosen by \"reports\", not by options")]
-    ReportOption(String),
+    #[error("job {name}: {option} cannot be an option of a job")]
+    OptionOfOurs { name: String, option: String },
 }
 
 impl<'de> Deserialize<'de> for Job {
@@ -147,8 +147,9 @@ impl Job {
         if self.command != "scrub" {
             return Err(JobMistake::Command { name: name(), command: self.command.clone() });
         }
-        if self.options.iter().any(|option| option.starts_with("--report")) {
-            return Err(JobMistake::ReportOption(name()));
+        let ours = |option: &&String| option.starts_with("--report") || *option == "--fsck-exit";
+        if let Some(option) = self.options.iter().find(ours) {
+            return Err(JobMistake::OptionOfOurs { name: name(), option: option.clone() });
         }
         let typed = ["mirrortool".into()].into_iter().chain(self.command_line(&["member".into()]));
         Cli::try_parse_from(typed).map(drop).map_err(|error| {
@@ -209,7 +210,7 @@ mod tests {
             ("jobs:\n- name: a\n  members: ['x[']\n", "pattern \"x[\""),
             ("jobs:\n- name: a\n  command: man\n  members: [x]\n", "command \"man\" cannot be a job"),
             ("jobs:\n- name: a\n  members: [x]\n  options: [--fast]\n", "job a: error: unexpected argument '--fast'"),
-            ("jobs:\n- name: a\n  members: [x]\n  options: [--report=r]\n", "the report file is chosen by"),
+            ("jobs:\n- name: a\n  members: [x]\n  options: [--report=r]\n", "--report=r cannot be an option of a job"),
             ("jobs:\n- {name: a, members: [x]}\n- {name: a, members: [x]}\n", "two jobs are called a"),
             ("jobs: []\n", "there is no job in it"),
             ("reports: {directory: /no/such}\njobs:\n- {name: a, members: [x]}\n", "/no/such is not a folder"),

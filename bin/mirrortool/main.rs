@@ -22,19 +22,24 @@ use time::UtcOffset;
 fn main() -> ExitCode {
     // Asked before any thread exists: afterwards the answer would be refused.
     let utc_offset = UtcOffset::current_local_offset().unwrap_or(UtcOffset::UTC);
-    let cli = match Cli::try_parse_from(called_as(std::env::args_os())) {
+    let typed = called_as(std::env::args_os());
+    // Looked for by hand because it matters also where the rest cannot be parsed.
+    let as_fsck = typed.iter().any(|word| word == "--fsck-exit");
+    let (usage_code, failed_code) =
+        if as_fsck { (exit::USAGE_AS_FSCK, exit::FAILED_AS_FSCK) } else { (exit::FAILED, exit::FAILED) };
+    let cli = match Cli::try_parse_from(typed) {
         Ok(cli) => cli,
         Err(usage) => {
             // A closed pipe is the reader's choice.
             let _ = usage.print();
-            return if usage.use_stderr() { exit::FAILED.into() } else { ExitCode::SUCCESS };
+            return if usage.use_stderr() { usage_code.into() } else { ExitCode::SUCCESS };
         }
     };
     match run(cli.command, utc_offset) {
         Ok(code) => code.into(),
         Err(error) => {
             output::complain(&error, advice::for_error(&error));
-            exit::FAILED.into()
+            failed_code.into()
         }
     }
 }

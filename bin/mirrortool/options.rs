@@ -1,13 +1,15 @@
 //! Groups of options that several commands share.
 
+use crate::exit;
 use crate::output::{self, PendingFile};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mirrortool::device::{DeviceError, IoEngine, identity, open_read, users_of};
 use mirrortool::filesystem::{Filesystem, OpenOptions};
 use mirrortool::report::{self, Encoding, Report, TextOptions};
-use mirrortool::scrub::outcome::{Status, Verdict};
+use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use time::UtcOffset;
 
@@ -88,6 +90,18 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 
+    /// Write metrics in Prometheus' text format to FILE, for the node exporter's textfile collector
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics: Option<PathBuf>,
+
+    /// Store the result where "btrfs scrub status" looks for it: in DIR, or /var/lib/btrfs
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "/var/lib/btrfs")]
+    pub(crate) btrfs_status: Option<PathBuf>,
+
+    /// Exit as fsck does: 0 good, 1 corrected, 4 errors left, 8 failed, 16 usage, 32 ended early
+    #[arg(long)]
+    pub(crate) fsck_exit: bool,
+
     /// Print nothing where nothing is wrong, and no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -106,10 +120,23 @@ impl ReportOptions {
         !self.quiet && !self.no_progress
     }
 
-    /// Makes sure that the report file can be written, before the run.
+    /// Makes sure that all files can be written, before the run.
     pub(crate) fn prepare(&self, utc_offset: UtcOffset) -> anyhow::Result<ReportSink<'_>> {
-        let file = self.report.as_deref().map(PendingFile::create).transpose()?;
-        Ok(ReportSink { options: self, file, utc_offset })
+        let pending = |path: Option<&Path>| path.map(PendingFile::create).transpose();
+        let status = self.btrfs_status.as_ref().map(|folder| folder.join("scrub.status"));
+        Ok(ReportSink {
+            options: self,
+            file: pending(self.report.as_deref())?,
+            metrics: pending(self.metrics.as_deref())?,
+            status: pending(status.as_deref())?,
+            utc_offset,
+        })
+    }
+
+    /// The exit code of an outcome, in the way asked for.
+    pub(crate) fn exit_code(&self, outcome: &ScrubOutcome) -> exit::Code {
+        let (status, verdict) = (outcome.status, outcome.verdict);
+        if self.fsck_exit { exit::of_outcome_as_fsck(status, verdict) } else { exit::of_outcome(status, verdict) }
     }
 
     fn file_format(&self, path: &Path) -> Format {
@@ -137,16 +164,25 @@ impl ReportOptions {
 pub(crate) struct ReportSink<'a> {
     options: &'a ReportOptions,
     file: Option<PendingFile>,
+    metrics: Option<PendingFile>,
+    status: Option<PendingFile>,
     utc_offset: UtcOffset,
 }
 
 impl ReportSink<'_> {
-    /// Writes the report file and prints.
+    /// Writes the files and prints.
     pub(crate) fn write(self, report: Report<'_>) -> anyhow::Result<()> {
         let screen = self.options.text(self.utc_offset);
         if let (Some(file), Some(path)) = (self.file, &self.options.report) {
             let all = TextOptions { max_findings: usize::MAX, more_advice: "", ..screen };
             file.publish(&render(report, self.options.file_format(path), &all)?)?;
+        }
+        if let Some(metrics) = self.metrics {
+            metrics.publish(&rendered(|out| report::write_metrics(report, out))?)?;
+        }
+        if let Some(status) = self.status {
+            let name = report::btrfs_status_file_name(report.outcome.filesystem.fsid);
+            status.publish_as(&name, &rendered(|out| report::write_btrfs_status(report, out))?)?;
         }
         let outcome = report.outcome;
         if self.options.quiet && outcome.verdict == Verdict::Clean && outcome.status == Status::Finished {
@@ -154,6 +190,12 @@ impl ReportSink<'_> {
         }
         output::print(&render(report, self.options.format, &screen)?)
     }
+}
+
+fn rendered(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    write(&mut out)?;
+    Ok(out)
 }
 
 fn render(report: Report<'_>, format: Format, text: &TextOptions<'_>) -> anyhow::Result<Vec<u8>> {

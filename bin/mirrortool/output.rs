@@ -66,6 +66,12 @@ impl PendingFile {
             .and_then(|()| fs::rename(&self.temporary, &self.target))
             .with_context(|| format!("cannot write {}", self.target.display()))
     }
+
+    /// As `publish`, under another name in the same folder: for a name that is known only after the run.
+    pub(crate) fn publish_as(mut self, file_name: &str, content: &[u8]) -> anyhow::Result<()> {
+        self.target.set_file_name(file_name);
+        self.publish(content)
+    }
 }
 
 impl Drop for PendingFile {

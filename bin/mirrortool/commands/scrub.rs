@@ -36,5 +36,5 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let job = || scrub(&filesystem, &options, &progress);
     let outcome = watch::with_bar(&progress, args.report.shows_progress(), job)?;
     sink.write(Report { command: "scrub", outcome: &outcome })?;
-    Ok(exit::of_outcome(outcome.status, outcome.verdict))
+    Ok(args.report.exit_code(&outcome))
 }
