@@ -51,8 +51,10 @@ impl InputOptions {
     /// Says on stderr which members something else may be writing to: what is found in them may be half a change.
     pub(crate) fn warn_of_users(&self) {
         for image in &self.images {
-            for user in users_of(image).unwrap_or_default() {
-                output::warn(&format!("{}: {user}; what is read may change meanwhile", image.display()));
+            let users: Vec<_> = users_of(image).unwrap_or_default().iter().map(ToString::to_string).collect();
+            if !users.is_empty() {
+                let users = users.join(", ");
+                output::warn(&format!("{}: {users}; what is read may change meanwhile", image.display()));
             }
         }
     }
