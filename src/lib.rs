@@ -6,6 +6,7 @@ pub mod device;
 pub mod filesystem;
 pub mod format;
 pub mod md;
+pub mod owners;
 pub mod repair;
 pub mod report;
 pub mod scrub;

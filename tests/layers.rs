@@ -12,7 +12,8 @@ const MAX_FILE_LINES: usize = 500;
 const SIDEWAYS: [(&str, &str); 1] = [("repair", "scrub")];
 
 /// Names that may stand only in some places: (name, where the rule holds, except there).
-const FORBIDDEN: [(&str, &str, &[&str]); 9] = [
+const FORBIDDEN: [(&str, &str, &[&str]); 10] = [
+    ("WriteDevice", "owners/", &[]),
     ("WriteDevice", "scrub/", &[]),
     ("WriteDevice", "bench/", &[]),
     ("WriteDevice", "report/", &[]),
@@ -200,7 +201,7 @@ fn assert_none(complaints: &[String]) {
 #[test]
 fn no_arrow_points_up() {
     let layers = table();
-    assert!(layers.len() >= 12, "the table of src/ARCHITECTURE.md was not understood: {layers:?}");
+    assert!(layers.len() >= 13, "the table of src/ARCHITECTURE.md was not understood: {layers:?}");
     let complaints: Vec<_> = library()
         .iter()
         .filter(|source| !source.is_test())

@@ -18,6 +18,7 @@ use super::stream::{Job, Lane, StripeCopy, Task, last_physical};
 use super::sums::Sums;
 use super::{ScrubError, ScrubOptions};
 use crate::filesystem::Filesystem;
+use crate::owners::Unwritten;
 use crate::tree::{LostSubtree, TreeGeometry};
 use crate::units::{DeviceId, Logical, LogicalRange};
 use crate::volume::{Chunk, Layout};
@@ -33,6 +34,7 @@ pub(super) struct Engine<'a> {
     /// Blocks of log trees, ascending.
     log_blocks: Vec<ExtraBlock>,
     fallback: Fallback<'a>,
+    unwritten: Unwritten<'a>,
     lost: Mutex<BTreeMap<Logical, LostSubtree>>,
 }
 
@@ -48,7 +50,8 @@ impl<'a> Engine<'a> {
             .map(|member| Lane::new(Arc::clone(member.device())).map(|lane| (member.devid(), lane)))
             .collect::<Result<_, _>>()
             .map_err(ScrubError::Memory)?;
-        Ok(Self { fs, options, progress, lanes, log_blocks, fallback: Fallback::new(fs), lost: Mutex::default() })
+        let (fallback, unwritten) = (Fallback::new(fs), Unwritten::new(fs));
+        Ok(Self { fs, options, progress, lanes, log_blocks, fallback, unwritten, lost: Mutex::default() })
     }
 
     pub(super) fn geometry(&self) -> &TreeGeometry {
@@ -118,7 +121,9 @@ impl<'a> Engine<'a> {
             tally.bytes += verdict.data_bytes_scrubbed + verdict.tree_bytes_scrubbed;
         }
         let is_present = |devid| self.is_present(devid);
-        let bench = Bench { sectorsize: self.geometry().sectorsize(), is_present: &is_present };
+        let sectorsize = self.geometry().sectorsize();
+        let is_unwritten = |at| self.unwritten.is_unwritten(at, u64::from(sectorsize));
+        let bench = Bench { sectorsize, is_present: &is_present, is_unwritten: &is_unwritten };
         if window.chunk.profile().row().layout == Layout::Parity {
             judge_rows(window, &copies, self.geometry(), &bench, &mut tally);
         } else {

@@ -15,6 +15,8 @@ pub(super) struct Bench<'a> {
     pub(super) sectorsize: u32,
     /// Is a member with this devid at hand?
     pub(super) is_present: &'a (dyn Fn(DeviceId) -> bool + Sync),
+    /// Can no file read the sector there? Then its copies need not be equal. Reads trees: asked only where they are not.
+    pub(super) is_unwritten: &'a (dyn Fn(Logical) -> bool + Sync),
 }
 
 impl Bench<'_> {
@@ -32,7 +34,8 @@ pub(super) fn judge_mirrors(window: &Window, copies: &[StripeCopy], bench: &Benc
             by_block.entry(bad.logical).or_default().push((copy.stripe, bad));
         }
     }
-    let differing = differing(window, copies);
+    let mut differing = differing(window, copies);
+    differing.retain(|at| !(bench.is_unwritten)(*at));
     let touched: BTreeSet<Logical> = by_block.keys().chain(differing.iter()).copied().collect();
     for at in touched {
         let bad = by_block.get(&at).map_or(&[][..], Vec::as_slice);

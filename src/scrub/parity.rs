@@ -1,8 +1,10 @@
 //! Judges the rows of a RAID5/6 window: rebuilds what is bad, then holds P and Q against the data as it should be.
 //!
 //! Only those sectors of parity count that stand beside an allocated sector: the kernel writes no others, and mkfs leaves
-//! rubbish in between (`scrub_raid56_parity_stripe` masks them likewise). Parity is unknown, and not judged, where a block of the row can be neither read nor rebuilt. A row that holds data
-//! without checksums and does not add up cannot be decided, unless Q agrees with the data against P or P against Q.
+//! rubbish in between (`scrub_raid56_parity_stripe` masks them likewise). Parity is unknown, and not judged, where a block
+//! of the row can be neither read nor rebuilt. A row that holds data without checksums and does not add up cannot be
+//! decided, unless Q agrees with the data against P or P against Q. Data without content (preallocated, never written)
+//! counts as not allocated.
 
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::judge::{Bench, Found};
@@ -237,7 +239,9 @@ impl<'a> RowJudge<'a> {
             self.tell(run, *column, piece, repair, tally);
         }
         let reported: BTreeSet<Logical> = bad.iter().map(|(_, piece)| piece.logical).collect();
-        for block in self.blocks().filter(|b| open.contains(&b.logical) && !reported.contains(&b.logical)) {
+        let lacks_content = |b: &Block<'_>| b.run.kind == RunKind::Unsummed && (self.bench.is_unwritten)(b.logical);
+        let absent = self.blocks().filter(|b| open.contains(&b.logical) && !reported.contains(&b.logical));
+        for block in absent.filter(|b| !lacks_content(b)) {
             let (problem, evidence) = (Problem::Missing, Evidence::None);
             let len_bytes = block.len as u64;
             let piece = BadPiece { logical: block.logical, len_bytes, run: 0, problem, evidence };
@@ -313,13 +317,16 @@ impl<'a> RowJudge<'a> {
         }
         let sectorsize = self.sectorsize();
         let at = |block: &Block<'_>| block.offset / sectorsize..(block.offset + block.len) / sectorsize;
+        let is_unsummed = |block: &Block<'_>| block.run.kind == RunKind::Unsummed;
         let touched = |pick: &dyn Fn(&Block<'_>) -> bool| -> BTreeSet<usize> {
             self.blocks().filter(pick).flat_map(|block| at(&block)).filter(|s| wrong.contains(s)).collect()
         };
-        if touched(&|_| true).is_empty() {
+        let unsummed = touched(&|block| {
+            is_unsummed(block) && at(block).any(|s| wrong.contains(&s)) && !(self.bench.is_unwritten)(block.logical)
+        });
+        if unsummed.is_empty() && touched(&|block| !is_unsummed(block)).is_empty() {
             return;
         }
-        let unsummed = touched(&|block| block.run.kind == RunKind::Unsummed);
         let decided = unsummed.iter().all(|sector| other_fits(*sector));
         let sectors = (UNIT / sectorsize) as u64;
         let counters = tally.device(column.place.devid);

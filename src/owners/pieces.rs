@@ -1,0 +1,102 @@
+//! The file extent items behind a reference: for a keyed one by searching the subvolume, for a shared one in the leaf
+//! that it names.
+
+use super::references::Referenced;
+use super::trees::Trees;
+use crate::filesystem::Filesystem;
+use crate::format::Key;
+use crate::format::items::{Compression, ExtentRef, FileExtent, FileExtentItem};
+use crate::format::types::key_type;
+use crate::tree::{BlockSource, ParentCheck};
+use crate::units::{Logical, LogicalRange, ObjectId};
+
+/// The most that a compressed extent unpacks to, in bytes (`BTRFS_MAX_COMPRESSED`).
+const MAX_UNPACKED_BYTES: u64 = 128 << 10;
+
+/// One file extent item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The leaf that holds it.
+    pub(super) leaf: Logical,
+    /// The file, in whichever subvolumes the leaf is part of.
+    pub(super) inode: ObjectId,
+    /// Where in the file the piece starts, in bytes.
+    pub(super) file_offset: u64,
+    /// The part of the extent that it needs: all of a compressed one.
+    pub(super) range: LogicalRange,
+    /// Whether the bytes of the file cannot be told apart within `range`.
+    pub(super) is_compressed: bool,
+    /// Reserved and not written: reads as zeros, whatever is in `range`.
+    pub(super) is_unwritten: bool,
+}
+
+/// Adds the pieces of `extent` that `reference` stands for. Returns whether all of them were found.
+pub(super) fn find(
+    fs: &Filesystem,
+    trees: &mut Trees<'_>,
+    extent: &Referenced,
+    reference: &ExtentRef,
+    pieces: &mut Vec<Piece>,
+) -> bool {
+    let before = pieces.len();
+    match *reference {
+        ExtentRef::ExtentData { root, objectid, offset, count } => {
+            in_subvolume(trees, extent, (root, objectid, offset), count, pieces);
+        }
+        ExtentRef::SharedData { parent, .. } => in_leaf(fs, extent, parent, pieces),
+        ExtentRef::TreeBlock { .. } | ExtentRef::SharedBlock { .. } | ExtentRef::Owner { .. } => {}
+    }
+    (pieces.len() - before) as u64 >= reference.count()
+}
+
+/// `offset` is where the extent would start in the file; it wraps below 0.
+fn in_subvolume(
+    trees: &mut Trees<'_>,
+    extent: &Referenced,
+    (root, inode, offset): (ObjectId, ObjectId, u64),
+    count: u32,
+    pieces: &mut Vec<Piece>,
+) {
+    let Some(mut cursor) = trees.cursor(root) else { return };
+    let from = if offset > i64::MAX as u64 { 0 } else { offset };
+    let span = (extent.range.end - extent.range.start).max(MAX_UNPACKED_BYTES);
+    let mut left = count;
+    cursor.seek(&Key::new(inode.raw(), key_type::EXTENT_DATA, from));
+    while let (Some((key, bytes)), Some(leaf)) = (cursor.item(), cursor.leaf_at()) {
+        let inside = (key.objectid, key.item_type) == (inode, key_type::EXTENT_DATA);
+        if left == 0 || !inside || key.offset.wrapping_sub(offset) >= span {
+            break;
+        }
+        if let Some((piece, start)) = piece(leaf, &key, bytes, extent).filter(|(_, start)| *start == offset) {
+            debug_assert_eq!(start, offset);
+            pieces.push(piece);
+            left -= 1;
+        }
+        cursor.advance();
+    }
+}
+
+fn in_leaf(fs: &Filesystem, extent: &Referenced, leaf: Logical, pieces: &mut Vec<Piece>) {
+    let check = ParentCheck { level: Some(0), ..ParentCheck::default() };
+    let Ok(block) = fs.read_block(leaf, &check) else { return };
+    let items = (0..block.len()).filter_map(|slot| block.item(slot));
+    let data = items.filter(|(key, _)| key.item_type == key_type::EXTENT_DATA);
+    pieces.extend(data.filter_map(|(key, bytes)| piece(leaf, &key, bytes, extent)).map(|(piece, _)| piece));
+}
+
+/// The piece in a file extent item that points to `extent`, and where the whole extent would start in the file.
+fn piece(leaf: Logical, key: &Key, bytes: &[u8], extent: &Referenced) -> Option<(Piece, u64)> {
+    let item = FileExtentItem::parse(bytes).ok()?;
+    let pointer = item.pointer().filter(|pointer| pointer.disk_bytenr == extent.range.start)?;
+    let is_compressed = item.compression != Compression::None;
+    let range = if is_compressed {
+        extent.range.clone()
+    } else {
+        let start = pointer.disk_bytenr + pointer.offset;
+        start..start + pointer.num_bytes
+    };
+    let is_unwritten = matches!(item.extent, FileExtent::Prealloc(_));
+    let (inode, file_offset) = (key.objectid, key.offset);
+    let piece = Piece { leaf, inode, file_offset, range, is_compressed, is_unwritten };
+    Some((piece, key.offset.wrapping_sub(pointer.offset)))
+}
