@@ -7,6 +7,8 @@
 #![allow(clippy::cast_sign_loss)]
 
 pub mod model;
+pub mod policy;
 mod random;
 pub mod simulator;
 pub mod statistics;
+pub mod workload;

@@ -4,15 +4,21 @@
 //! machine. It holds what moves (queues, heads, channels); what a movement costs is in `model`. Devices may share a
 //! medium, as partitions of one disk do.
 //!
-//! The queue in front of a disk is sorted and served in one direction (as by the kernel's mq-deadline without its
-//! deadlines), and the disk takes the nearest by seek and rotation of as many as its own queue holds (NCQ). Flash serves
-//! in order of arrival.
+//! The queue in front of a disk is sorted and served in one direction, unless a request has waited too long, as the
+//! kernel's mq-deadline does; of as many as its own queue holds (NCQ) the disk takes the nearest by seek and rotation,
+//! with the same patience. Flash serves in order of arrival. A device goes on with what it has been told of before the
+//! host learns of a completion and can answer it with another request.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::model::{DeviceModel, Direction, DiskModel, FlashModel, Head, Medium};
 use super::random::Random;
 use crate::units::Physical;
+
+/// How long a disk may let a read wait for nearer ones: `read_expire` of the kernel's mq-deadline.
+const READ_PATIENCE_NS: u64 = 500_000_000;
+/// The same for a write: `write_expire`.
+const WRITE_PATIENCE_NS: u64 = 5_000_000_000;
 
 /// A request to one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +90,17 @@ struct Pending {
     submitted_ns: u64,
 }
 
+impl Pending {
+    /// When it must not wait for others any longer.
+    fn deadline_ns(&self) -> u64 {
+        self.submitted_ns
+            + match self.io.direction {
+                Direction::Read => READ_PATIENCE_NS,
+                Direction::Write => WRITE_PATIENCE_NS,
+            }
+    }
+}
+
 enum Event {
     /// A medium can take another request.
     Free(usize),
@@ -104,6 +121,8 @@ struct Disk {
     head: Head,
     /// The host's queue, sorted by address.
     waiting: BTreeMap<(u64, u64), Pending>,
+    /// The same by deadline and arrival, pointing into `waiting`.
+    by_deadline: BTreeMap<(u64, u64), u64>,
     /// What the disk has been told of.
     inside: Vec<Pending>,
     /// Where the host's elevator has got to.
@@ -164,6 +183,7 @@ impl Simulator {
         match &mut self.media[member.medium] {
             Engine::Disk(disk) => {
                 disk.waiting.insert((pending.at, self.sequence), pending);
+                disk.by_deadline.insert((pending.deadline_ns(), self.sequence), pending.at);
             }
             Engine::Flash(flash) => flash.waiting.push_back(pending),
         }
@@ -218,12 +238,12 @@ impl Simulator {
             let condition = self.members[started.pending.io.device].1;
             let after_ns = self.now_ns + started.took_ns * condition.factor();
             let ok = condition != Condition::Failing;
+            if let Some(busy_ns) = started.busy_ns {
+                self.schedule(self.now_ns + busy_ns * condition.factor(), Event::Free(medium));
+            }
             match started.then {
                 Then::Done => self.schedule(after_ns, Event::Done(started.pending, ok)),
                 Then::CrossLink => self.schedule(after_ns, Event::CrossLink(medium, started.pending, ok)),
-            }
-            if let Some(busy_ns) = started.busy_ns {
-                self.schedule(self.now_ns + busy_ns * condition.factor(), Event::Free(medium));
             }
         }
     }
@@ -235,9 +255,9 @@ impl Simulator {
         let link_ns = flash.model.link_ns(pending.io.direction, pending.io.len_bytes) * factor;
         let through_ns = flash.link_free_ns.max(self.now_ns) + link_ns;
         flash.link_free_ns = through_ns;
-        let free_ns = if flash.model.store_and_forward() { through_ns } else { self.now_ns };
-        self.schedule(through_ns, Event::Done(pending, ok));
+        let free_ns = if flash.model.is_throttle() { through_ns } else { self.now_ns };
         self.schedule(free_ns, Event::Free(medium));
+        self.schedule(through_ns, Event::Done(pending, ok));
     }
 }
 
@@ -268,6 +288,7 @@ impl Engine {
                 model: model.clone(),
                 head: Head::default(),
                 waiting: BTreeMap::new(),
+                by_deadline: BTreeMap::new(),
                 inside: Vec::new(),
                 elevator: (0, 0),
                 busy: false,
@@ -295,13 +316,16 @@ impl Disk {
         if self.busy {
             return None;
         }
-        self.tell_the_disk();
+        self.tell_the_disk(now_ns);
         let access = |pending: &Pending| {
             self.model.access(&self.head, pending.io.direction, pending.at, pending.io.len_bytes, now_ns)
         };
-        let (nearest, access) = (self.inside.iter().map(access).enumerate())
-            .min_by_key(|(index, access)| (access.positioning_ns, self.inside[*index].at))?;
-        let pending = self.inside.swap_remove(nearest);
+        // Overdue ones first, by age; else the nearest.
+        let urgency = |pending: &Pending| pending.deadline_ns().min(now_ns);
+        let (index, access) = (self.inside.iter().map(|pending| (urgency(pending), access(pending))).enumerate())
+            .min_by_key(|(index, (urgency, access))| (*urgency, access.positioning_ns, self.inside[*index].at))
+            .map(|(index, (_, access))| (index, access))?;
+        let pending = self.inside.swap_remove(index);
         self.head = access.head;
         self.busy = true;
         self.seeks += u64::from(access.seek);
@@ -309,13 +333,24 @@ impl Disk {
         Some(Started { pending, took_ns, then: Then::Done, busy_ns: Some(took_ns) })
     }
 
-    /// Fills the disk's own queue from the host's, upwards from where that has got to, then from the bottom again.
-    fn tell_the_disk(&mut self) {
+    /// Fills the disk's own queue from the host's: what is overdue, else upwards from where the elevator has got to,
+    /// then from the bottom again.
+    fn tell_the_disk(&mut self, now_ns: u64) {
         while self.inside.len() < self.model.queue_depth.max(1) as usize {
-            let next = self.waiting.range(self.elevator..).next().or_else(|| self.waiting.iter().next());
-            let Some((&key, _)) = next else { return };
+            let overdue = self.by_deadline.first_key_value().filter(|((deadline_ns, _), _)| *deadline_ns <= now_ns);
+            let key = match overdue {
+                Some((&(_, sequence), &at)) => (at, sequence),
+                None => {
+                    let next = self.waiting.range(self.elevator..).next().or_else(|| self.waiting.iter().next());
+                    let Some((&key, _)) = next else { return };
+                    key
+                }
+            };
             self.elevator = key;
-            self.inside.extend(self.waiting.remove(&key));
+            if let Some(pending) = self.waiting.remove(&key) {
+                self.by_deadline.remove(&(pending.deadline_ns(), key.1));
+                self.inside.push(pending);
+            }
         }
     }
 }
@@ -330,7 +365,7 @@ impl Flash {
         let (busy_ns, answer_ns) = self.model.channel_ns(pending.io.direction);
         let jitter_ns = busy_ns * u64::from(self.model.jitter_percent.min(100)) / 100;
         let busy_ns = busy_ns - jitter_ns + random.below(2 * jitter_ns + 1);
-        if pending.io.direction == Direction::Read || self.model.store_and_forward() {
+        if pending.io.direction == Direction::Read || self.model.is_throttle() {
             return Some(Started { pending, took_ns: busy_ns, then: Then::CrossLink, busy_ns: None });
         }
         // A write crosses the link first and is acknowledged from the buffer.

@@ -56,9 +56,9 @@ impl FlashModel {
     /// 1.5 x 20.3 MiB/s for each.
     pub const THROTTLED_VM: Self = Self {
         channels: 1,
-        read_ns: 128_000 - 40_960,
-        write_ns: 128_000 - 40_960,
-        write_ack_ns: 128_000 - 40_960,
+        read_ns: 128_000,
+        write_ns: 128_000,
+        write_ack_ns: 128_000,
         read_bytes_per_second: 100_000_000,
         write_bytes_per_second: 100_000_000,
         jitter_percent: 20,
@@ -72,16 +72,19 @@ impl FlashModel {
         }
     }
 
-    /// With one channel nothing overlaps: the next request starts when this one has crossed the link.
-    pub(crate) fn store_and_forward(&self) -> bool {
+    /// With one channel requests pass one by one, and each takes the longer of its time there and on the link: a throttle
+    /// with a limit on requests and one on bytes.
+    pub(crate) fn is_throttle(&self) -> bool {
         self.channels <= 1
     }
 
-    /// The time on the link.
+    /// The time on the link; for a throttle what that adds to the time in the channel.
     pub(crate) fn link_ns(&self, direction: Direction, len_bytes: u64) -> u64 {
-        match direction {
-            Direction::Read => transfer_ns(len_bytes, self.read_bytes_per_second),
-            Direction::Write => transfer_ns(len_bytes, self.write_bytes_per_second),
-        }
+        let (rate, channel_ns) = match direction {
+            Direction::Read => (self.read_bytes_per_second, self.read_ns),
+            Direction::Write => (self.write_bytes_per_second, self.write_ns),
+        };
+        let link_ns = transfer_ns(len_bytes, rate);
+        if self.is_throttle() { link_ns.saturating_sub(channel_ns) } else { link_ns }
     }
 }

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::curve::{Curve, DepthStep};
+use super::curve::{Curve, DepthStep, Expectation};
 use super::device_table::DeviceTable;
 use super::streams::Streams;
 use super::{Completion, ReadPolicy, Request, Ticket};
@@ -45,7 +45,7 @@ pub(super) struct Auto {
 
 /// One candidate as seen at the moment of choice.
 struct Prospect {
-    expected_ns: u64,
+    expected: Expectation,
     contiguous: bool,
     in_flight: u32,
 }
@@ -58,13 +58,26 @@ impl Auto {
     fn prospect(&self, devid: DeviceId, run_on: Option<DeviceId>, now_ns: u64) -> Prospect {
         let contiguous = run_on == Some(devid);
         let Some(device) = self.devices.of(devid) else {
-            return Prospect { expected_ns: 0, contiguous, in_flight: 0 };
+            return Prospect { expected: Expectation::default(), contiguous, in_flight: 0 };
         };
         let in_flight = device.in_flight.load(Relaxed);
         let step = DepthStep::of(in_flight.saturating_add(1));
         let silence_ns = if in_flight == 0 { 0 } else { now_ns.saturating_sub(device.progress_ns.load(Relaxed)) };
-        let expected_ns = device.curve(contiguous).expected_ns(step, now_ns).max(silence_ns);
-        Prospect { expected_ns, contiguous, in_flight }
+        let going_on = device.contiguous.expected(step, now_ns);
+        // Going elsewhere is never faster than going on.
+        let mut expected = if contiguous { going_on } else { going_on.max(device.apart.expected(step, now_ns)) };
+        expected.latency_ns = expected.latency_ns.max(silence_ns);
+        Prospect { expected, contiguous, in_flight }
+    }
+}
+
+impl Prospect {
+    /// Whether this is as good as `least`, as far as can be told: within a fifth, and within half of what single reads
+    /// differ by (of an average over some 16 of them, twice its error).
+    fn is_as_good_as(&self, least: Expectation) -> bool {
+        let deviation_ns = self.expected.deviation_ns.max(least.deviation_ns);
+        let margin_ns = least.latency_ns / VARIANCE_DIVISOR + deviation_ns / 2;
+        self.expected.latency_ns <= least.latency_ns.saturating_add(margin_ns)
     }
 }
 
@@ -73,13 +86,12 @@ impl ReadPolicy for Auto {
         let run_on = self.streams.device_before(request.stream, request.logical);
         let prospects: smallvec::SmallVec<[Prospect; 4]> =
             candidates.iter().map(|&devid| self.prospect(devid, run_on, now_ns)).collect();
-        let least_ns = prospects.iter().map(|prospect| prospect.expected_ns).min().unwrap_or(0);
+        let least = prospects.iter().map(|prospect| prospect.expected).min().unwrap_or_default();
         let turn = self.turn.fetch_add(1, Relaxed) as usize;
-        let limit_ns = least_ns.saturating_add(least_ns / VARIANCE_DIVISOR);
         let best = prospects
             .iter()
             .enumerate()
-            .filter(|(_, prospect)| prospect.expected_ns <= limit_ns)
+            .filter(|(_, prospect)| prospect.is_as_good_as(least))
             .min_by_key(|&(index, prospect)| {
                 (!prospect.contiguous, prospect.in_flight, (index + turn) % candidates.len())
             })

@@ -18,19 +18,31 @@ const HALF_LIFE_MIN_NS: u64 = 250_000_000;
 const HALF_LIFE_LATENCIES: u64 = 32;
 /// Weights are fractions of this.
 const ONE: u64 = 1 << 16;
-/// A fresh sample counts for 1/8.
-const WEIGHT_SHIFT: u32 = 3;
+/// A fresh sample counts for 1/16: random reads of a hard disk differ by half their mean, and their average must not
+/// differ by much more than a tenth.
+const WEIGHT_SHIFT: u32 = 4;
 
 #[derive(Default)]
 struct Figure {
     /// 0: never measured.
     latency_ns: AtomicU64,
+    /// The mean distance of samples from the mean.
+    deviation_ns: AtomicU64,
     stamp_ns: AtomicU64,
 }
 
 #[derive(Default)]
 pub(super) struct Curve {
     figures: [Figure; STEPS],
+}
+
+/// What to expect of a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Expectation {
+    /// How long it will take; 0 where nothing is known.
+    pub(super) latency_ns: u64,
+    /// By how much single reads have differed from that.
+    pub(super) deviation_ns: u64,
 }
 
 /// A step of the curve.
@@ -63,10 +75,10 @@ impl DepthStep {
 }
 
 impl Curve {
-    /// The latency to expect at `step`; 0 where nothing is known. More in flight never means sooner done, so that the
-    /// figures of all lower steps are lower bounds; a depth never tried is hoped to cost no more.
-    pub(super) fn expected_ns(&self, step: DepthStep, now_ns: u64) -> u64 {
-        self.figures[..=step.0].iter().map(|figure| figure.faded(now_ns)).max().unwrap_or(0)
+    /// What to expect at `step`. More in flight never means sooner done, so that the figures of all lower steps are lower
+    /// bounds; a depth never tried is hoped to cost no more.
+    pub(super) fn expected(&self, step: DepthStep, now_ns: u64) -> Expectation {
+        self.figures[..=step.0].iter().map(|figure| figure.faded(now_ns)).max().unwrap_or_default()
     }
 
     /// A read at `step` has taken `latency_ns`.
@@ -76,18 +88,24 @@ impl Curve {
 }
 
 impl Figure {
-    fn faded(&self, now_ns: u64) -> u64 {
+    fn faded(&self, now_ns: u64) -> Expectation {
         let latency_ns = self.latency_ns.load(Relaxed);
-        fade(latency_ns, half_life_ns(latency_ns), now_ns.saturating_sub(self.stamp_ns.load(Relaxed)))
+        let age_ns = now_ns.saturating_sub(self.stamp_ns.load(Relaxed));
+        let fade = |ns| fade(ns, half_life_ns(latency_ns), age_ns);
+        Expectation { latency_ns: fade(latency_ns), deviation_ns: fade(self.deviation_ns.load(Relaxed)) }
     }
 
     fn learn(&self, latency_ns: u64, now_ns: u64) {
         let old_ns = self.latency_ns.load(Relaxed);
         let age_ns = now_ns.saturating_sub(self.stamp_ns.load(Relaxed));
-        // The old figure keeps 7/8 of the weight it has not lost by age: after a long silence one sample says it all.
+        // The old figure keeps 15/16 of the weight it has not lost by age: after a long silence one sample says it all.
         let kept = if old_ns == 0 { 0 } else { fade(ONE - (ONE >> WEIGHT_SHIFT), half_life_ns(old_ns), age_ns) };
-        let mixed = (u128::from(old_ns) * u128::from(kept) + u128::from(latency_ns) * u128::from(ONE - kept)) >> 16;
-        self.latency_ns.store((mixed as u64).max(1), Relaxed);
+        let mix = |old: u64, new: u64| {
+            ((u128::from(old) * u128::from(kept) + u128::from(new) * u128::from(ONE - kept)) >> 16) as u64
+        };
+        let distance_ns = if old_ns == 0 { 0 } else { latency_ns.abs_diff(old_ns) };
+        self.deviation_ns.store(mix(self.deviation_ns.load(Relaxed), distance_ns), Relaxed);
+        self.latency_ns.store(mix(old_ns, latency_ns).max(1), Relaxed);
         self.stamp_ns.store(now_ns, Relaxed);
     }
 }
@@ -127,11 +145,11 @@ mod tests {
     fn a_figure_halves_per_half_life_and_a_late_sample_replaces_it() {
         let curve = Curve::default();
         curve.learn(DepthStep(0), 2_000_000, 0);
-        assert_eq!(curve.expected_ns(DepthStep(5), 0), 2_000_000);
-        assert_eq!(curve.expected_ns(DepthStep(0), HALF_LIFE_MIN_NS), 1_000_000);
-        assert_eq!(curve.expected_ns(DepthStep(0), 2 * HALF_LIFE_MIN_NS), 500_000);
+        assert_eq!(curve.expected(DepthStep(5), 0).latency_ns, 2_000_000);
+        assert_eq!(curve.expected(DepthStep(0), HALF_LIFE_MIN_NS).latency_ns, 1_000_000);
+        assert_eq!(curve.expected(DepthStep(0), 2 * HALF_LIFE_MIN_NS).latency_ns, 500_000);
         curve.learn(DepthStep(0), 100_000, 20 * HALF_LIFE_MIN_NS);
-        assert!(curve.expected_ns(DepthStep(0), 20 * HALF_LIFE_MIN_NS) < 101_000);
+        assert!(curve.expected(DepthStep(0), 20 * HALF_LIFE_MIN_NS).latency_ns < 101_000);
     }
 
     #[test]
@@ -139,6 +157,6 @@ mod tests {
         let curve = Curve::default();
         curve.learn(DepthStep(3), 80_000, 0);
         curve.learn(DepthStep(0), 2_000_000, 1);
-        assert_eq!(curve.expected_ns(DepthStep(3), 1), 2_000_000);
+        assert_eq!(curve.expected(DepthStep(3), 1).latency_ns, 2_000_000);
     }
 }

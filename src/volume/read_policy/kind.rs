@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::ReadPolicy;
 use super::auto::Auto;
 use super::fixed::{Pid, Preferred};
-use super::latency::Latency;
+use super::latency::{DEFAULT_SAMPLES, Latency};
 use super::round_robin::RoundRobin;
 use crate::units::DeviceId;
 
@@ -31,15 +31,15 @@ pub enum PolicyKind {
     RoundRobin(MinContiguous),
     /// `devid:N`: that device wherever it holds a copy.
     Devid(DeviceId),
-    /// `latency`: the device with the lowest moving average.
-    Latency,
+    /// `latency[:SAMPLES]`: the device with the lowest moving average, over so many samples.
+    Latency(u32),
     /// `auto`: the device that is expected to answer first.
     Auto,
 }
 
 /// Text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown read policy {given:?}, expect pid, round-robin[:MIN_CONTIG], devid:N, latency or auto")]
+#[error("unknown read policy {given:?}, expect pid, round-robin[:MIN_CONTIG], devid:N, latency[:SAMPLES] or auto")]
 pub struct UnknownPolicy {
     /// What was given.
     pub given: String,
@@ -49,6 +49,9 @@ impl PolicyKind {
     /// `round-robin` with its default run.
     pub const ROUND_ROBIN: Self = Self::RoundRobin(MinContiguous::Bytes(DEFAULT_MIN_CONTIGUOUS_BYTES));
 
+    /// `latency` with its default memory.
+    pub const LATENCY: Self = Self::Latency(DEFAULT_SAMPLES);
+
     /// The policy itself, for the members `devids` of a file system with this sector size (in bytes).
     pub fn build(self, devids: &[DeviceId], sectorsize_bytes: u32) -> Box<dyn ReadPolicy> {
         match self {
@@ -56,7 +59,7 @@ impl PolicyKind {
             Self::RoundRobin(MinContiguous::Sectorsize) => Box::new(RoundRobin::new(u64::from(sectorsize_bytes))),
             Self::RoundRobin(MinContiguous::Bytes(run_bytes)) => Box::new(RoundRobin::new(run_bytes)),
             Self::Devid(devid) => Box::new(Preferred::new(devid)),
-            Self::Latency => Box::new(Latency::new(devids)),
+            Self::Latency(samples) => Box::new(Latency::new(devids, samples)),
             Self::Auto => Box::new(Auto::new(devids)),
         }
     }
@@ -70,13 +73,14 @@ impl FromStr for PolicyKind {
             None => match text {
                 "pid" => Some(Self::Pid),
                 "round-robin" => Some(Self::ROUND_ROBIN),
-                "latency" => Some(Self::Latency),
+                "latency" => Some(Self::LATENCY),
                 "auto" => Some(Self::Auto),
                 _ => None,
             },
             Some(("round-robin", "sectorsize")) => Some(Self::RoundRobin(MinContiguous::Sectorsize)),
             Some(("round-robin", run)) => parse_size(run).map(|bytes| Self::RoundRobin(MinContiguous::Bytes(bytes))),
             Some(("devid", number)) => number.parse().ok().map(|devid| Self::Devid(DeviceId::new(devid))),
+            Some(("latency", samples)) => samples.parse().ok().filter(|&count| count > 0).map(Self::Latency),
             Some(_) => None,
         };
         kind.ok_or_else(|| UnknownPolicy { given: text.to_owned() })
@@ -96,12 +100,14 @@ fn parse_size(text: &str) -> Option<u64> {
 
 impl fmt::Display for PolicyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             Self::Pid => f.write_str("pid"),
             Self::RoundRobin(MinContiguous::Sectorsize) => f.write_str("round-robin:sectorsize"),
+            Self::ROUND_ROBIN => f.write_str("round-robin"),
             Self::RoundRobin(MinContiguous::Bytes(bytes)) => write!(f, "round-robin:{bytes}"),
             Self::Devid(devid) => write!(f, "devid:{devid}"),
-            Self::Latency => f.write_str("latency"),
+            Self::Latency(DEFAULT_SAMPLES) => f.write_str("latency"),
+            Self::Latency(samples) => write!(f, "latency:{samples}"),
             Self::Auto => f.write_str("auto"),
         }
     }
@@ -113,7 +119,16 @@ mod tests {
 
     #[test]
     fn every_policy_reads_back_from_its_own_name() {
-        for text in ["pid", "round-robin:196608", "round-robin:sectorsize", "devid:2", "latency", "auto"] {
+        for text in [
+            "pid",
+            "round-robin",
+            "round-robin:196608",
+            "round-robin:sectorsize",
+            "devid:2",
+            "latency",
+            "latency:256",
+            "auto",
+        ] {
             assert_eq!(text.parse::<PolicyKind>().unwrap().to_string(), text);
         }
     }

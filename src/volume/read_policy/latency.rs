@@ -3,6 +3,7 @@
 //! A moving average per device, updated by each completion and by nothing else: a device that is not read keeps the
 //! figure it had. That is the policy of the mailing list, with its faults: all readers turn to one device at once until
 //! its queue makes it the slower one, and a device that was slow once is not tried again while another stays better.
+//! The longer the memory of the average beside the queue, the longer a herd stays together.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,16 +11,18 @@ use super::device_table::DeviceTable;
 use super::{Completion, ReadPolicy, Request, Ticket};
 use crate::units::DeviceId;
 
-/// A new sample counts for 1/8, as in the smoothed round trip time of TCP (RFC 6298).
-const WEIGHT_SHIFT: u32 = 3;
+/// Samples that the average spans unless told otherwise.
+pub(super) const DEFAULT_SAMPLES: u32 = 64;
 
 pub(super) struct Latency {
+    samples: u64,
     average_ns: DeviceTable<AtomicU64>,
 }
 
 impl Latency {
-    pub(super) fn new(devids: &[DeviceId]) -> Self {
-        Self { average_ns: DeviceTable::new(devids) }
+    /// A new sample counts for one of `samples`.
+    pub(super) fn new(devids: &[DeviceId], samples: u32) -> Self {
+        Self { samples: u64::from(samples.max(1)), average_ns: DeviceTable::new(devids) }
     }
 }
 
@@ -36,7 +39,7 @@ impl ReadPolicy for Latency {
             let old_ns = average.load(Relaxed);
             let new_ns = match old_ns {
                 0 => done.latency_ns,
-                _ => old_ns - (old_ns >> WEIGHT_SHIFT) + (done.latency_ns >> WEIGHT_SHIFT),
+                _ => old_ns - old_ns / self.samples + done.latency_ns / self.samples,
             };
             average.store(new_ns.max(1), Relaxed);
         }

@@ -33,8 +33,14 @@ impl ReadPolicy for RoundRobin {
     fn choose(&self, candidates: &[DeviceId], request: &Request, _now_ns: u64) -> (usize, Ticket) {
         let lowest = candidates.iter().min().map_or(0, |devid| devid.raw());
         let counter = &self.read_bytes[(lowest % COUNTERS as u64) as usize];
-        // A request shorter than a run advances by its length; a longer one ends its run.
-        let before = counter.fetch_add(request.len_bytes.clamp(1, self.run_bytes), Relaxed);
+        // A request that crosses the end of a run belongs to it and ends it: else requests of 128 KiB in runs of
+        // 192 KiB would go two to one.
+        let past = |before: u64| {
+            let end = (before / self.run_bytes).wrapping_add(1).wrapping_mul(self.run_bytes);
+            let after = before.wrapping_add(request.len_bytes.max(1));
+            Some(if end.wrapping_sub(before) < request.len_bytes { end } else { after })
+        };
+        let before = counter.fetch_update(Relaxed, Relaxed, past).unwrap_or_else(|same| same);
         let rank = (before / self.run_bytes) % candidates.len().max(1) as u64;
         (index_of_rank(candidates, rank as usize), Ticket::default())
     }

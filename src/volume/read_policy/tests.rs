@@ -76,6 +76,17 @@ fn round_robin_keeps_a_run_together_and_goes_by_device_not_by_stripe_order() {
 }
 
 #[test]
+fn round_robin_splits_evenly_when_requests_do_not_divide_a_run() {
+    let policy = RoundRobin::new(192 << 10);
+    let mut reads = [0_u32; 2];
+    for read in 0..1000 {
+        let request = Request { logical: Logical::new(read << 17), len_bytes: 128 << 10, stream: 0 };
+        reads[policy.choose(&devids(2), &request, 0).0] += 1;
+    }
+    assert_eq!(reads, [500, 500]);
+}
+
+#[test]
 fn round_robin_does_not_move_in_step_with_the_stripes_of_raid10() {
     let policy = RoundRobin::new(65536);
     let pairs = [devids(2), vec![DeviceId::new(3), DeviceId::new(4)]];
