@@ -26,6 +26,7 @@ macro_rules! address {
             }
 
             /// This address rounded down to a multiple of `step_bytes` (which must not be zero).
+            #[must_use]
             pub const fn align_down(self, step_bytes: u64) -> Self {
                 Self(self.0 - self.0 % step_bytes)
             }

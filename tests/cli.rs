@@ -1,6 +1,9 @@
 //! The contract of the command line: what every command does with wrong usage, what is said about members that cannot
 //! be used, how reports and exit codes fit together.
 
+// A failed unwrap is a failed test, also in the helpers.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::fixture;

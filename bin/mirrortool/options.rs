@@ -75,6 +75,7 @@ pub(crate) enum Format {
 /// What is reported, and where to.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Report")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub(crate) struct ReportOptions {
     /// The form of the report on stdout
     #[arg(long, value_enum, default_value_t)]

@@ -5,10 +5,23 @@ use time::{OffsetDateTime, UtcOffset, macros::format_description};
 
 /// Two decimals and a binary unit: `236.92MiB`, `0.00B`.
 pub(super) fn size(bytes: u64) -> String {
+    scaled(bytes as f64)
+}
+
+/// The same of a number of bytes per second, with the second: `236.92MiB/s`.
+pub(super) fn per_second(rate: f64) -> String {
+    format!("{}/s", scaled(rate))
+}
+
+fn scaled(bytes: f64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let power = if bytes == 0 { 0 } else { bytes.ilog2() / 10 };
-    let unit = UNITS.get(power as usize).copied().unwrap_or("EiB");
-    format!("{:.2}{unit}", bytes as f64 / 2_f64.powi(10 * power.cast_signed()))
+    let mut scaled = bytes;
+    let mut unit = 0;
+    while scaled >= 1024.0 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    format!("{scaled:.2}{}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
 /// Hours, minutes, seconds: `0:00:20`.

@@ -39,7 +39,7 @@ fn outcome(first: Counters, second: Counters, verdict: Verdict, findings: Vec<Fi
         status: Status::Finished,
         verdict,
         started: SystemTime::UNIX_EPOCH + Duration::from_secs(1_796_024_210),
-        duration: Duration::from_millis(20_000),
+        duration: Duration::from_secs(20),
         bytes_total: 7_537_668_096,
         bytes_scrubbed: 7_537_668_096,
         totals,

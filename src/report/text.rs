@@ -126,7 +126,7 @@ fn summary(out: &mut dyn Write, part: &Part<'_>) -> io::Result<()> {
     if part.outcome.status == Status::Interrupted {
         field(out, "Bytes scrubbed", &human::size(part.bytes_scrubbed))?;
     }
-    field(out, "Rate", &format!("{}/s", human::size(rate.max(0.0) as u64)))?;
+    field(out, "Rate", &human::per_second(rate))?;
     let errors = error_kinds(part.counters);
     if errors.is_empty() {
         return field(out, "Error summary", &no_errors(part));

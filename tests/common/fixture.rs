@@ -131,7 +131,7 @@ pub fn copy_of(images: &[PathBuf]) -> Images {
 fn packed(name: &str) -> Vec<PathBuf> {
     let directory = directory().join(name);
     let paths: Vec<_> =
-        (1..).map(|n| directory.join(format!("d{n}.img.zst"))).take_while(|path| path.exists()).collect();
+        (1..=99).map(|n| directory.join(format!("d{n}.img.zst"))).take_while(|path| path.exists()).collect();
     assert!(!paths.is_empty(), "no fixture {name}");
     paths
 }

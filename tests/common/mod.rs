@@ -1,7 +1,9 @@
 //! What the integration tests share: fixtures, recipes, and running the program. See fixtures/README.md.
 
 // Each test binary uses its own part of this.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
+// A failed unwrap is a failed test, also in the helpers.
+#![allow(clippy::unwrap_used)]
 
 pub mod fixture;
 pub mod program;

@@ -240,7 +240,9 @@ mod tests {
             "pool-2-20250101T000000.json",
             "pool-notes.json",
         ];
-        names.iter().for_each(|name| fs::write(dir.path().join(name), "").expect("writable"));
+        for name in names {
+            fs::write(dir.path().join(name), "").expect("writable");
+        }
         rotate(&Reports { directory: dir.path().to_owned(), keep: 2 }, "pool").expect("rotated");
         let left: Vec<_> = names.iter().filter(|name| dir.path().join(name).exists()).collect();
         assert_eq!(left.len(), 4);
