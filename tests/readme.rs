@@ -1,9 +1,13 @@
 //! README.md is kept true: its example prints what it says, and every command and option it names exists.
 
+// A failed unwrap is a failed test, also in the helpers.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::fixture;
 use common::program::mirrortool;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -58,6 +62,40 @@ fn the_first_scrub_prints_what_the_readme_says() {
     }
     let expected: Vec<_> = blocks("console").into_iter().filter(|line| !line.starts_with("$ ")).map(timeless).collect();
     assert_eq!(printed.iter().map(|line| timeless(line)).collect::<Vec<_>>(), expected);
+}
+
+/// The console block as a picture of a terminal.
+fn terminal() -> String {
+    let (line_height, margin) = (18, 16);
+    let lines = blocks("console");
+    let height = lines.len() * line_height + 2 * margin;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1060\" height=\"{height}\">\n\
+         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#1d1f21\"/>\n\
+         <g font-family=\"monospace\" font-size=\"13\" fill=\"#c5c8c6\" xml:space=\"preserve\">\n"
+    );
+    for (row, line) in lines.iter().enumerate() {
+        let y = margin + (row + 1) * line_height - 5;
+        let colour = match line {
+            line if line.starts_with("$ ") => " fill=\"#8abeb7\"",
+            line if line.starts_with("corrupt ") => " fill=\"#f0c674\"",
+            _ => "",
+        };
+        let text = line.replace('&', "&amp;").replace('<', "&lt;");
+        writeln!(svg, "<text x=\"{margin}\" y=\"{y}\"{colour}>{text}</text>").unwrap();
+    }
+    svg + "</g>\n</svg>\n"
+}
+
+/// With `UPDATE=1` in the environment the picture is drawn anew instead.
+#[test]
+fn the_picture_shows_the_example() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("man/examples/terminal.svg");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, terminal()).unwrap();
+    }
+    assert!(fs::read_to_string(path).unwrap_or_default() == terminal(), "UPDATE=1 cargo test --test readme");
+    assert!(README.contains("(man/examples/terminal.svg)"));
 }
 
 #[test]

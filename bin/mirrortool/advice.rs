@@ -16,7 +16,7 @@ pub(crate) fn for_error(error: &anyhow::Error) -> Option<&'static str> {
 fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     let device = || cause.downcast_ref().and_then(for_device);
     let set = || cause.downcast_ref().and_then(for_open).or_else(|| cause.downcast_ref().and_then(for_set));
-    let read = || cause.downcast_ref().and_then(for_report);
+    let read = || cause.downcast_ref().map(for_report);
     let io = || cause.downcast_ref().and_then(for_io);
     device().or_else(set).or_else(read).or_else(io)
 }
@@ -70,12 +70,12 @@ fn for_set(error: &SetError) -> Option<&'static str> {
     }
 }
 
-fn for_report(error: &ReadError) -> Option<&'static str> {
+fn for_report(error: &ReadError) -> &'static str {
     match error {
         ReadError::Empty | ReadError::Json(_) | ReadError::Yaml(_) | ReadError::Tool { .. } => {
-            Some("give a file that --report wrote as json or yaml")
+            "give a file that --report wrote as json or yaml"
         }
-        ReadError::Fsid { .. } | ReadError::Word { .. } => Some("was it edited? scrub again to have a new one"),
+        ReadError::Fsid { .. } | ReadError::Word { .. } => "was it edited? scrub again to have a new one",
     }
 }
 
