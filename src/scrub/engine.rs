@@ -10,12 +10,14 @@ use super::fallback::Fallback;
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::group::{Group, Planner, devices_of};
 use super::judge::{Bench, judge_mirrors};
+use super::mend::Mending;
 use super::parity::judge_rows;
 use super::progress::Progress;
 use super::sink::Tally;
 use super::stray::judge_stray;
 use super::stream::{Job, Lane, StripeCopy, Task, last_physical};
 use super::sums::Sums;
+use super::window::{WINDOW_BYTES, Window};
 use super::{ScrubError, ScrubOptions};
 use crate::filesystem::Filesystem;
 use crate::owners::Unwritten;
@@ -30,6 +32,7 @@ pub(super) struct Engine<'a> {
     fs: &'a Filesystem,
     options: &'a ScrubOptions,
     progress: &'a Progress,
+    mending: Option<&'a Mending<'a>>,
     lanes: BTreeMap<DeviceId, Lane>,
     /// Blocks of log trees, ascending.
     log_blocks: Vec<ExtraBlock>,
@@ -44,14 +47,15 @@ impl<'a> Engine<'a> {
         options: &'a ScrubOptions,
         progress: &'a Progress,
         log_blocks: Vec<ExtraBlock>,
+        mending: Option<&'a Mending<'a>>,
     ) -> Result<Self, ScrubError> {
         let lanes = fs
             .members()
             .map(|member| Lane::new(Arc::clone(member.device())).map(|lane| (member.devid(), lane)))
             .collect::<Result<_, _>>()
             .map_err(ScrubError::Memory)?;
-        let (fallback, unwritten) = (Fallback::new(fs), Unwritten::new(fs));
-        Ok(Self { fs, options, progress, lanes, log_blocks, fallback, unwritten, lost: Mutex::default() })
+        let (fallback, unwritten, lost) = (Fallback::new(fs), Unwritten::new(fs), Mutex::default());
+        Ok(Self { fs, options, progress, mending, lanes, log_blocks, fallback, unwritten, lost })
     }
 
     pub(super) fn geometry(&self) -> &TreeGeometry {
@@ -64,6 +68,16 @@ impl<'a> Engine<'a> {
 
     pub(super) fn is_cancelled(&self) -> bool {
         self.progress.is_cancelled()
+    }
+
+    pub(super) fn is_mending(&self) -> bool {
+        self.mending.is_some()
+    }
+
+    /// Is this window one of those to be looked at?
+    pub(super) fn wants(&self, window: &Window) -> bool {
+        let number = window.from_bytes / WINDOW_BYTES;
+        self.mending.and_then(|m| m.places).is_none_or(|places| places.has(window.chunk.start(), number))
     }
 
     pub(super) fn is_present(&self, devid: DeviceId) -> bool {
@@ -121,16 +135,20 @@ impl<'a> Engine<'a> {
             tally.bytes += verdict.data_bytes_scrubbed + verdict.tree_bytes_scrubbed;
         }
         let is_present = |devid| self.is_present(devid);
-        let sectorsize = self.geometry().sectorsize();
-        let is_unwritten = |at| self.unwritten.is_unwritten(at, u64::from(sectorsize));
-        let bench = Bench { sectorsize, is_present: &is_present, is_unwritten: &is_unwritten };
+        let (geometry, mending) = (self.geometry(), self.mending);
+        let is_unwritten = |at| self.unwritten.is_unwritten(at, u64::from(geometry.sectorsize()));
+        let bench = Bench { geometry, is_present: &is_present, is_unwritten: &is_unwritten, mending };
         if window.chunk.profile().row().layout == Layout::Parity {
-            judge_rows(window, &copies, self.geometry(), &bench, &mut tally);
+            judge_rows(window, &copies, &bench, &mut tally);
         } else {
             judge_mirrors(window, &copies, &bench, &mut tally);
         }
         for run in &window.strays {
             judge_stray(self.fs, window, run, &bench, &mut tally);
+        }
+        let mends = std::mem::take(&mut tally.mends);
+        if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
+            (mending.sink)(mends);
         }
         let mut seen = BTreeSet::new();
         for link in copies.into_iter().flat_map(|copy| copy.verdict.links) {

@@ -19,6 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Windows of a batch where one device holds several stripes: 64 MiB of each.
 const DUP_BATCH: usize = 64;
+/// The same where buffers are kept until both copies are there: half of a device's buffers.
+const DUP_BATCH_MENDING: usize = 4;
 /// Windows of a batch elsewhere: a few, so that reading starts soon.
 const BATCH: usize = 4;
 /// Batches on their way at once, per block group.
@@ -103,7 +105,11 @@ impl<'e> Planner<'e> {
             sums,
             window: None,
             batch: Vec::new(),
-            batch_windows: if several { DUP_BATCH } else { BATCH },
+            batch_windows: match (several, engine.is_mending()) {
+                (true, false) => DUP_BATCH,
+                (true, true) => DUP_BATCH_MENDING,
+                (false, _) => BATCH,
+            },
             reach_bytes,
             local: Tally::new(engine.cap()),
             chunk,
@@ -199,7 +205,8 @@ impl<'e> Planner<'e> {
     }
 
     fn flush_window(&mut self) {
-        self.batch.extend(self.window.take().map(|(_, window)| window).filter(|w| !w.is_empty()));
+        let window = self.window.take().map(|(_, window)| window);
+        self.batch.extend(window.filter(|w| !w.is_empty() && self.engine.wants(w)));
         if self.batch.len() >= self.batch_windows {
             self.flush_batch();
         }

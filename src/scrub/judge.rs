@@ -2,26 +2,30 @@
 //! beside it, and which copies without checksum are not equal.
 
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
+use super::mend::{self, Choice, Guess, LostCopies, Mend, Mending, ProvenBytes, Source};
 use super::sink::Tally;
 use super::stream::StripeCopy;
-use super::verify::BadPiece;
+use super::verify::{BadPiece, Unreadable, unreadable_in};
 use super::window::{Run, RunKind, Window};
+use crate::tree::TreeGeometry;
 use crate::units::{DeviceId, Logical};
 use crate::volume::{Layout, MirrorCopy};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the judges need to know of the file system.
+/// What the judges need to know of the file system, and of the run.
 pub(super) struct Bench<'a> {
-    pub(super) sectorsize: u32,
+    pub(super) geometry: &'a TreeGeometry,
     /// Is a member with this devid at hand?
     pub(super) is_present: &'a (dyn Fn(DeviceId) -> bool + Sync),
     /// Can no file read the sector there? Then its copies need not be equal. Reads trees: asked only where they are not.
     pub(super) is_unwritten: &'a (dyn Fn(Logical) -> bool + Sync),
+    /// Are right bytes to be collected, and by which rules?
+    pub(super) mending: Option<&'a Mending<'a>>,
 }
 
 impl Bench<'_> {
-    fn sectors(&self, len_bytes: u64) -> u64 {
-        len_bytes / u64::from(self.sectorsize)
+    pub(super) fn sectors(&self, len_bytes: u64) -> u64 {
+        len_bytes / u64::from(self.geometry.sectorsize())
     }
 }
 
@@ -39,42 +43,192 @@ pub(super) fn judge_mirrors(window: &Window, copies: &[StripeCopy], bench: &Benc
     let touched: BTreeSet<Logical> = by_block.keys().chain(differing.iter()).copied().collect();
     for at in touched {
         let bad = by_block.get(&at).map_or(&[][..], Vec::as_slice);
-        judge_block(window, at, bad, differing.contains(&at), bench, tally);
+        let run = bad.first().map(|(_, b)| b.run).or_else(|| run_at(window, at));
+        let Some(run) = run.and_then(|number| window.runs.get(number)) else { continue };
+        let len_bytes = bad.first().map_or(u64::from(bench.geometry.sectorsize()), |(_, b)| b.len_bytes);
+        let block = MirroredBlock { window, run, at, len_bytes, bad, all: copies, differs: differing.contains(&at) };
+        block.judge(bench, tally);
     }
     report_absent(window, bench, tally);
 }
 
 /// One block that is bad on some copy, or whose copies differ.
-fn judge_block(
-    window: &Window,
+struct MirroredBlock<'a> {
+    window: &'a Window,
+    run: &'a Run,
     at: Logical,
-    bad: &[(usize, &BadPiece)],
+    len_bytes: u64,
+    /// By stripe.
+    bad: &'a [(usize, &'a BadPiece)],
+    all: &'a [StripeCopy],
     differs: bool,
-    bench: &Bench<'_>,
-    tally: &mut Tally,
-) {
-    let copies = window.chunk.copies(at);
-    let problem_on = |copy: &MirrorCopy| bad.iter().find(|(stripe, _)| *stripe == copy.stripe).map(|(_, b)| *b);
-    let present = |copy: &MirrorCopy| (bench.is_present)(copy.place.devid);
-    let has_good = copies.iter().any(|copy| present(copy) && problem_on(copy).is_none());
-    let repair = match (differs, has_good) {
-        (true, _) => RepairState::Undecidable,
-        (false, true) => RepairState::Possible,
-        (false, false) => RepairState::Impossible,
-    };
-    let run = bad.first().map(|(_, b)| b.run).or_else(|| run_at(window, at));
-    let Some(run) = run.and_then(|number| window.runs.get(number)) else { return };
-    let len_bytes = bad.first().map_or(u64::from(bench.sectorsize), |(_, b)| b.len_bytes);
-    for copy in &copies {
-        let (problem, evidence) = match problem_on(copy) {
-            Some(bad) => (bad.problem, bad.evidence.clone()),
-            None if !present(copy) && !has_good => (Problem::Missing, Evidence::None),
-            None if present(copy) && differs => (Problem::CopiesDiffer, Evidence::None),
-            None => continue,
+}
+
+impl MirroredBlock<'_> {
+    fn judge(&self, bench: &Bench<'_>, tally: &mut Tally) {
+        let copies = self.window.chunk.copies(self.at);
+        let present = |copy: &MirrorCopy| (bench.is_present)(copy.place.devid);
+        let has_good = copies.iter().any(|copy| present(copy) && self.problem_on(copy).is_none());
+        let right = bench.mending.and_then(|mending| self.right_bytes(&copies, mending, bench));
+        let repair = match (self.differs, has_good) {
+            _ if right.is_some() => RepairState::Possible,
+            (true, _) => RepairState::Undecidable,
+            (false, true) => RepairState::Possible,
+            (false, false) => RepairState::Impossible,
         };
-        let found = Found { window, run, at, len_bytes, copy, problem, evidence, repair };
-        found.tell(bench, tally);
+        for copy in &copies {
+            let (problem, evidence) = match self.problem_on(copy) {
+                Some(bad) => (bad.problem, bad.evidence.clone()),
+                None if !present(copy) && !has_good && right.is_none() => (Problem::Missing, Evidence::None),
+                None if present(copy) && self.differs => (Problem::CopiesDiffer, Evidence::None),
+                None => continue,
+            };
+            if let Some((right, source)) = &right {
+                if self.bytes_on(copy).is_some_and(|have| have.bytes == *right && have.unreadable.is_empty()) {
+                    continue;
+                }
+                self.mend(copy, problem, right, *source, bench, tally);
+            }
+            let Self { window, run, at, len_bytes, .. } = *self;
+            Found { window, run, at, len_bytes, copy, problem, evidence, repair }.tell(bench, tally);
+        }
     }
+
+    fn problem_on(&self, copy: &MirrorCopy) -> Option<&BadPiece> {
+        self.bad.iter().find(|(stripe, _)| *stripe == copy.stripe).map(|(_, bad)| *bad)
+    }
+
+    /// What was read of a copy; `None` where its device is missing.
+    fn bytes_on(&self, copy: &MirrorCopy) -> Option<CopyBytes<'_>> {
+        let read = self.all.iter().find(|read| read.stripe == copy.stripe)?;
+        let base = self.window.chunk.stripes().get(copy.stripe)?.offset + self.window.from_bytes;
+        let (offset, len) = ((copy.place.physical - base) as usize, self.len_bytes as usize);
+        let bytes = read.buffer.as_ref()?.get(offset..offset + len)?;
+        Some(CopyBytes { bytes, offset, unreadable: &read.unreadable })
+    }
+
+    /// Bytes that verify, or that the rules of `mending` make the right ones.
+    fn right_bytes(&self, copies: &[MirrorCopy], mending: &Mending<'_>, bench: &Bench<'_>) -> Option<(Vec<u8>, Source)> {
+        let sectorsize = bench.geometry.sectorsize();
+        let readable: Vec<(&MirrorCopy, &[u8])> = copies
+            .iter()
+            .filter_map(|copy| Some((copy, self.bytes_on(copy)?)))
+            .filter(|(_, have)| have.is_whole(sectorsize))
+            .map(|(copy, have)| (copy, have.bytes))
+            .collect();
+        let is_summed = self.run.kind != RunKind::Unsummed;
+        if self.differs {
+            let (copy, bytes) = chosen(&readable, copies.len(), mending.choice)?;
+            return Some((bytes.to_vec(), Source::Chosen(copy.mirror)));
+        }
+        if let Some((copy, bytes)) = readable.iter().find(|(copy, _)| self.problem_on(copy).is_none()) {
+            let source = if is_summed { Source::Mirror(copy.mirror) } else { Source::EqualCopies(copy.mirror) };
+            return Some((bytes.to_vec(), source));
+        }
+        let accept = accept(self.window, self.run, self.at, bench.geometry)?;
+        let bytes: Vec<&[u8]> = readable.iter().map(|(_, bytes)| *bytes).collect();
+        let (bytes, guess) = salvage(self.run, self.at, &bytes, &*accept, mending, bench)?;
+        Some((bytes, Source::Salvage(guess)))
+    }
+
+    fn mend(
+        &self,
+        copy: &MirrorCopy,
+        problem: Problem,
+        right: &[u8],
+        source: Source,
+        bench: &Bench<'_>,
+        tally: &mut Tally,
+    ) {
+        let Some(have) = self.bytes_on(copy) else { return };
+        let block = Mend {
+            kind: self.run.finding_kind(),
+            problem,
+            logical: self.at,
+            mirror: copy.mirror,
+            place: copy.place,
+            source,
+            bytes: ProvenBytes::new(right.to_vec()),
+            before: Some(have.bytes.to_vec()),
+            findings: 1,
+            sectors: bench.sectors(self.len_bytes),
+        };
+        let lost: Vec<usize> = have.unreadable_sectors(bench.geometry.sectorsize()).collect();
+        mend::push_block(&mut tally.mends, block, &lost, bench.geometry.sectorsize() as usize);
+    }
+}
+
+/// One copy as it was read.
+struct CopyBytes<'a> {
+    bytes: &'a [u8],
+    /// In the stripe's buffer.
+    offset: usize,
+    unreadable: &'a Unreadable,
+}
+
+impl CopyBytes<'_> {
+    /// Numbers within the block.
+    fn unreadable_sectors(&self, sectorsize: u32) -> impl Iterator<Item = usize> {
+        let first = self.offset / sectorsize as usize;
+        let lost = unreadable_in(self.unreadable, self.offset, self.bytes.len(), sectorsize);
+        lost.iter().map(move |(sector, _)| sector - first)
+    }
+
+    fn is_whole(&self, sectorsize: u32) -> bool {
+        self.unreadable_sectors(sectorsize).next().is_none()
+    }
+}
+
+/// The copy that wins by `choice` among the readable ones of `total`.
+fn chosen<'a>(
+    readable: &[(&'a MirrorCopy, &'a [u8])],
+    total: usize,
+    choice: Choice,
+) -> Option<(&'a MirrorCopy, &'a [u8])> {
+    let votes = |bytes: &[u8]| readable.iter().filter(|(_, other)| *other == bytes).count();
+    match choice {
+        Choice::Nobody => None,
+        Choice::Device(devid) => readable.iter().find(|(copy, _)| copy.place.devid == devid).copied(),
+        Choice::Majority => readable.iter().find(|(_, bytes)| total > 2 && votes(bytes) * 2 > total).copied(),
+    }
+}
+
+/// The check that tells the right bytes of the block at `at`; `None` where it has no checksum.
+pub(super) fn accept<'a>(
+    window: &'a Window,
+    run: &'a Run,
+    at: Logical,
+    geometry: &'a TreeGeometry,
+) -> Option<Box<dyn Fn(&[u8]) -> bool + 'a>> {
+    match run.kind {
+        RunKind::Tree(check) => {
+            Some(Box::new(move |bytes| super::verify::judge_block(at, bytes, &check, geometry).is_none()))
+        }
+        RunKind::Summed(first) => {
+            let digest_len = geometry.csum_type().digest_len();
+            let nth = (at - run.logical) as usize / geometry.sectorsize() as usize;
+            let from = first + nth * digest_len;
+            let sum = window.sums.get(from..from + digest_len)?;
+            Some(Box::new(move |bytes| geometry.csum_type().matches(bytes, sum)))
+        }
+        RunKind::Unsummed => None,
+    }
+}
+
+/// The last attempt at a block without a good copy, where the user has asked for it.
+pub(super) fn salvage(
+    run: &Run,
+    logical: Logical,
+    copies: &[&[u8]],
+    accept: &dyn Fn(&[u8]) -> bool,
+    mending: &Mending<'_>,
+    bench: &Bench<'_>,
+) -> Option<(Vec<u8>, Guess)> {
+    let check_bits = bench.geometry.csum_type().digest_len() as u16 * 8;
+    let lost = LostCopies { logical, kind: run.finding_kind(), copies, accept, check_bits };
+    let (bytes, guess) = mending.salvage?.salvage(&lost)?;
+    // Whoever salvages is not trusted to have asked.
+    accept(&bytes).then_some((bytes, guess))
 }
 
 /// A bad copy on its way into the tally.
@@ -93,9 +247,10 @@ impl Found<'_> {
     /// Counts the copy in the kernel's units and notes the finding.
     pub(super) fn tell(self, bench: &Bench<'_>, tally: &mut Tally) {
         let sectors = bench.sectors(self.len_bytes);
-        let (kind, owner) = match self.run.kind {
-            RunKind::Tree(check) => (FindingKind::Metadata, check.owner.map(|o| o.raw())),
-            RunKind::Summed(_) | RunKind::Unsummed => (FindingKind::Data, None),
+        let kind = self.run.finding_kind();
+        let owner = match self.run.kind {
+            RunKind::Tree(check) => check.owner.map(|o| o.raw()),
+            RunKind::Summed(_) | RunKind::Unsummed => None,
         };
         let counters = tally.device(self.copy.place.devid);
         match (self.problem, kind) {
@@ -151,7 +306,7 @@ fn report_absent(window: &Window, bench: &Bench<'_>, tally: &mut Tally) {
     for run in &window.runs {
         let step = match run.kind {
             RunKind::Tree(_) => run.len_bytes,
-            RunKind::Summed(_) | RunKind::Unsummed => u64::from(bench.sectorsize),
+            RunKind::Summed(_) | RunKind::Unsummed => u64::from(bench.geometry.sectorsize()),
         };
         let mut at = run.logical;
         while at < run.end() {

@@ -12,6 +12,7 @@ pub mod finding;
 mod group;
 mod judge;
 mod links;
+pub mod mend;
 mod notes;
 pub mod outcome;
 mod parity;
@@ -28,7 +29,7 @@ mod verify;
 mod window;
 
 pub use progress::Progress;
-pub use run::{describe, scrub};
+pub use run::{describe, scrub, scrub_and_mend};
 
 use thiserror::Error;
 

@@ -7,37 +7,30 @@
 //! counts as not allocated.
 
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
-use super::judge::{Bench, Found};
+use super::judge::{Bench, Found, accept, salvage};
+use super::mend::{self, Mend, ProvenBytes, Source};
 use super::sink::Tally;
 use super::stream::StripeCopy;
-use super::verify::{BadPiece, judge_block};
+use super::verify::BadPiece;
 use super::window::{Run, RunKind, Window};
-use crate::tree::TreeGeometry;
-use crate::units::{Logical, MirrorNum};
+use crate::units::{DevicePhysical, Logical, MirrorNum};
 use crate::volume::raid56::{Row, RowColumn, p_parity, pq_parity, recover};
 use crate::volume::{Column, FullStripe, MirrorCopy, STRIPE_LEN_BYTES};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const UNIT: usize = STRIPE_LEN_BYTES as usize;
 
 /// Adds to `tally` what the columns of a parity window say together.
-pub(super) fn judge_rows(
-    window: &Window,
-    copies: &[StripeCopy],
-    geometry: &TreeGeometry,
-    bench: &Bench<'_>,
-    tally: &mut Tally,
-) {
+pub(super) fn judge_rows(window: &Window, copies: &[StripeCopy], bench: &Bench<'_>, tally: &mut Tally) {
     let rows: BTreeSet<u64> = window.rows().collect();
     for full in rows.into_iter().filter_map(|row| window.chunk.full_stripe_of_row(row)) {
-        RowJudge { window, copies, geometry, bench, full: &full }.judge(tally);
+        RowJudge { window, copies, bench, full: &full }.judge(tally);
     }
 }
 
 struct RowJudge<'a> {
     window: &'a Window,
     copies: &'a [StripeCopy],
-    geometry: &'a TreeGeometry,
     bench: &'a Bench<'a>,
     full: &'a FullStripe,
 }
@@ -82,8 +75,11 @@ impl<'a> RowJudge<'a> {
                 .take(sectors)
                 .for_each(|w| *w = true);
         }
-        let open = self.mend(&mut columns);
+        let (open, sources) = self.rebuild_all(&mut columns);
         self.report_blocks(&bad, &open, tally);
+        if self.bench.mending.is_some() {
+            self.mend_blocks(&bad, &columns, &sources, tally);
+        }
         let known = open.is_empty() && columns.iter().all(|c| c.bytes.is_some() && !c.wrong.contains(&true));
         if known {
             let data: Vec<Option<&[u8]>> = columns.iter().map(|c| c.bytes.as_deref()).collect();
@@ -92,7 +88,7 @@ impl<'a> RowJudge<'a> {
     }
 
     fn sectorsize(&self) -> usize {
-        self.geometry.sectorsize() as usize
+        self.bench.geometry.sectorsize() as usize
     }
 
     fn offset_in_column(&self, at: Logical) -> usize {
@@ -105,7 +101,7 @@ impl<'a> RowJudge<'a> {
         let offset = (self.full.row * STRIPE_LEN_BYTES - self.window.from_bytes) as usize;
         let bytes = copy.buffer.as_ref()?.get(offset..offset + UNIT)?;
         let first = offset / self.sectorsize();
-        let failed = super::verify::unreadable_in(&copy.unreadable, offset, UNIT, self.geometry.sectorsize());
+        let failed = super::verify::unreadable_in(&copy.unreadable, offset, UNIT, self.bench.geometry.sectorsize());
         Some((bytes, failed.iter().map(|(sector, _)| sector - first).collect()))
     }
 
@@ -150,8 +146,9 @@ impl<'a> RowJudge<'a> {
     }
 
     /// Puts the right bytes in place of all that is wrong and can be rebuilt. Each success may make the next possible.
-    /// Returns the addresses of blocks that stay wrong.
-    fn mend(&self, columns: &mut [ColumnBytes]) -> BTreeSet<Logical> {
+    /// Returns the addresses of blocks that stay wrong, and where the bytes of the others come from.
+    fn rebuild_all(&self, columns: &mut [ColumnBytes]) -> (BTreeSet<Logical>, BTreeMap<Logical, Source>) {
+        let mut sources = BTreeMap::new();
         let sectorsize = self.sectorsize();
         let is_open = |columns: &[ColumnBytes], block: &Block<'_>| {
             let from = block.offset / sectorsize;
@@ -160,21 +157,38 @@ impl<'a> RowJudge<'a> {
         let mut open: Vec<Block<'a>> = self.blocks().filter(|block| is_open(columns, block)).collect();
         loop {
             let before = open.len();
-            open.retain(|block| match self.rebuild(block, columns) {
-                Some(bytes) => {
-                    put(columns, block, &bytes, sectorsize);
-                    false
-                }
-                None => true,
-            });
+            let mut settle = |columns: &mut [ColumnBytes], block: &Block<'a>, right: Option<(Vec<u8>, Source)>| {
+                let Some((bytes, source)) = right else { return true };
+                put(columns, block, &bytes, sectorsize);
+                sources.insert(block.logical, source);
+                false
+            };
+            open.retain(|block| settle(columns, block, self.rebuild(block, columns)));
+            if open.len() == before {
+                open.retain(|block| settle(columns, block, self.salvage(block, columns)));
+            }
             if open.is_empty() || open.len() == before {
                 break;
             }
         }
-        open.iter().map(|block| block.logical).collect()
+        (open.iter().map(|block| block.logical).collect(), sources)
     }
 
-    fn rebuild(&self, block: &Block<'a>, columns: &[ColumnBytes]) -> Option<Vec<u8>> {
+    /// The last attempt at a block that no combination of columns gives, where the user has asked for it.
+    fn salvage(&self, block: &Block<'a>, columns: &[ColumnBytes]) -> Option<(Vec<u8>, Source)> {
+        let mending = self.bench.mending?;
+        let column = columns.get(block.column)?;
+        let sectors = block.offset / self.sectorsize()..(block.offset + block.len) / self.sectorsize();
+        if column.unreadable.get(sectors)?.contains(&true) {
+            return None;
+        }
+        let have = column.bytes.as_ref()?.get(block.offset..block.offset + block.len)?;
+        let accept = accept(self.window, block.run, block.logical, self.bench.geometry)?;
+        let (bytes, guess) = salvage(block.run, block.logical, &[have], &*accept, mending, self.bench)?;
+        Some((bytes, Source::Salvage(guess)))
+    }
+
+    fn rebuild(&self, block: &Block<'a>, columns: &[ColumnBytes]) -> Option<(Vec<u8>, Source)> {
         let sectorsize = self.sectorsize();
         let (from, to) = (block.offset, block.offset + block.len);
         let sectors = from / sectorsize..to / sectorsize;
@@ -196,39 +210,66 @@ impl<'a> RowJudge<'a> {
             RowColumn::P | RowColumn::Q => false,
         };
         let mut judge = self.judge_bytes(block);
-        recover(row, block.column, sectorsize, known_bad, |bytes| judge(bytes)).map(|r| r.bytes)
+        let found = recover(row, block.column, sectorsize, known_bad, |bytes| judge(bytes))?;
+        let source = found.source().map_or(Source::RebuiltInParts, Source::Rebuilt);
+        Some((found.bytes, source))
     }
 
     /// Whether bytes are the right ones for a block. Without a checksum, only where P and Q say the same.
     fn judge_bytes(&self, block: &Block<'a>) -> Box<dyn FnMut(&[u8]) -> bool + 'a> {
-        let (geometry, window, block) = (self.geometry, self.window, *block);
-        match block.run.kind {
-            RunKind::Tree(check) => {
-                Box::new(move |bytes| judge_block(block.logical, bytes, &check, geometry).is_none())
+        if let Some(accept) = accept(self.window, block.run, block.logical, self.bench.geometry) {
+            return Box::new(accept);
+        }
+        let is_summed = block.run.kind != RunKind::Unsummed;
+        let has_q = self.full.q.is_some() && !is_summed;
+        let mut from_p: Option<Vec<u8>> = None;
+        let mut tries = 0;
+        Box::new(move |bytes| {
+            tries += 1;
+            match (&from_p, tries) {
+                (Some(p), 2) => has_q && p == bytes,
+                (None, 1) => {
+                    from_p = Some(bytes.to_vec());
+                    false
+                }
+                _ => false,
             }
-            RunKind::Summed(first) => {
-                let digest_len = geometry.csum_type().digest_len();
-                let nth = (block.logical - block.run.logical) as usize / geometry.sectorsize() as usize;
-                let at = first + nth * digest_len;
-                let sum = window.sums.get(at..at + digest_len).unwrap_or(&[]);
-                Box::new(move |bytes| geometry.csum_type().matches(bytes, sum))
-            }
-            RunKind::Unsummed => {
-                let has_q = self.full.q.is_some();
-                let mut from_p: Option<Vec<u8>> = None;
-                let mut tries = 0;
-                Box::new(move |bytes| {
-                    tries += 1;
-                    match (&from_p, tries) {
-                        (Some(p), 2) => has_q && p == bytes,
-                        (None, 1) => {
-                            from_p = Some(bytes.to_vec());
-                            false
-                        }
-                        _ => false,
-                    }
-                })
-            }
+        })
+    }
+
+    /// Notes the right bytes of the bad blocks on present devices.
+    fn mend_blocks(
+        &self,
+        bad: &[(usize, &BadPiece)],
+        columns: &[ColumnBytes],
+        sources: &BTreeMap<Logical, Source>,
+        tally: &mut Tally,
+    ) {
+        for (number, piece) in bad {
+            let (Some(source), Some(run)) = (sources.get(&piece.logical), self.window.runs.get(piece.run)) else {
+                continue;
+            };
+            let Some(column) = self.full.data.get(*number) else { continue };
+            let Some((have, failed)) = self.read(column) else { continue };
+            let (from, len) = (self.offset_in_column(piece.logical), piece.len_bytes as usize);
+            let right = columns.get(*number).and_then(|c| c.bytes.as_ref()?.get(from..from + len));
+            let (Some(right), Some(have)) = (right, have.get(from..from + len)) else { continue };
+            let first = from / self.sectorsize();
+            let lost: Vec<usize> = failed.iter().filter_map(|s| s.checked_sub(first)).collect();
+            let lost: Vec<usize> = lost.into_iter().filter(|s| s * self.sectorsize() < len).collect();
+            let block = Mend {
+                kind: run.finding_kind(),
+                problem: piece.problem,
+                logical: piece.logical,
+                mirror: MirrorNum::new(1),
+                place: DevicePhysical { physical: column.place.physical + from as u64, ..column.place },
+                source: *source,
+                bytes: ProvenBytes::new(right.to_vec()),
+                before: Some(have.to_vec()),
+                findings: 1,
+                sectors: self.bench.sectors(piece.len_bytes),
+            };
+            mend::push_block(&mut tally.mends, block, &lost, self.sectorsize());
         }
     }
 
@@ -286,9 +327,11 @@ impl<'a> RowJudge<'a> {
         let (p_wrong, q_wrong) =
             (self.wrong_sectors(&self.full.p, &p), self.full.q.map(|q_at| self.wrong_sectors(&q_at, &q)));
         let other_fits = |other: Option<&ParityState>, sector: usize| matches!(other, Some(ParityState::Read { wrong, .. }) if !wrong.contains(&sector));
-        self.report_parity(&self.full.p, 1, &p_wrong, &|s| other_fits(q_wrong.as_ref(), s), tally);
-        if let (Some(at), Some(state)) = (&self.full.q, &q_wrong) {
-            self.report_parity(at, 2, state, &|s| other_fits(Some(&p_wrong), s), tally);
+        let p_column = Parity { column: &self.full.p, mirror: 1, right: &p, state: &p_wrong };
+        self.report_parity(&p_column, &|s| other_fits(q_wrong.as_ref(), s), tally);
+        if let (Some(column), Some(state)) = (&self.full.q, &q_wrong) {
+            let q_column = Parity { column, mirror: 2, right: &q, state };
+            self.report_parity(&q_column, &|s| other_fits(Some(&p_wrong), s), tally);
         }
     }
 
@@ -303,15 +346,8 @@ impl<'a> RowJudge<'a> {
         ParityState::Read { wrong, unreadable: !failed.is_empty() }
     }
 
-    fn report_parity(
-        &self,
-        column: &Column,
-        mirror: u8,
-        state: &ParityState,
-        other_fits: &dyn Fn(usize) -> bool,
-        tally: &mut Tally,
-    ) {
-        let ParityState::Read { wrong, unreadable } = state else { return };
+    fn report_parity(&self, parity: &Parity<'_>, other_fits: &dyn Fn(usize) -> bool, tally: &mut Tally) {
+        let ParityState::Read { wrong, unreadable } = parity.state else { return };
         if wrong.is_empty() {
             return;
         }
@@ -324,31 +360,70 @@ impl<'a> RowJudge<'a> {
         let unsummed = touched(&|block| {
             is_unsummed(block) && at(block).any(|s| wrong.contains(&s)) && !(self.bench.is_unwritten)(block.logical)
         });
-        if unsummed.is_empty() && touched(&|block| !is_unsummed(block)).is_empty() {
+        let mut wrong_beside = touched(&|block| !is_unsummed(block));
+        wrong_beside.extend(&unsummed);
+        if wrong_beside.is_empty() {
             return;
         }
         let decided = unsummed.iter().all(|sector| other_fits(*sector));
-        let sectors = (UNIT / sectorsize) as u64;
-        let counters = tally.device(column.place.devid);
+        let place = parity.column.place;
+        let counters = tally.device(place.devid);
         counters.parity_errors += 1;
         if *unreadable {
-            counters.read_errors += sectors;
+            counters.read_errors += (UNIT / sectorsize) as u64;
         }
         let finding = Finding {
             kind: FindingKind::Parity,
             problem: if *unreadable { Problem::ReadError } else { Problem::ParityMismatch },
             logical: self.full.logical,
             length: UNIT as u32,
-            mirror: MirrorNum::new(mirror),
-            devid: column.place.devid,
-            physical: column.place.physical,
+            mirror: MirrorNum::new(parity.mirror),
+            devid: place.devid,
+            physical: place.physical,
             profile: self.window.chunk.profile(),
             evidence: Evidence::None,
             repair: if decided { RepairState::Possible } else { RepairState::Undecidable },
             owner: None,
         };
-        tally.find(finding, sectors);
+        if decided && self.bench.mending.is_some() {
+            self.mend_parity(parity, &finding, &wrong_beside, tally);
+        }
+        tally.find(finding, (UNIT / sectorsize) as u64);
     }
+
+    /// Notes the right bytes of the wrong sectors beside allocated ones, and of no others.
+    fn mend_parity(&self, parity: &Parity<'_>, finding: &Finding, wrong: &BTreeSet<usize>, tally: &mut Tally) {
+        let sectorsize = self.sectorsize();
+        let Some((have, failed)) = self.read(parity.column) else { return };
+        let first = wrong.first().copied();
+        for sector in wrong {
+            let range = sector * sectorsize..(sector + 1) * sectorsize;
+            let (Some(right), Some(have)) = (parity.right.get(range.clone()), have.get(range.clone())) else { continue };
+            let is_first = Some(*sector) == first;
+            let place = parity.column.place;
+            let mend = Mend {
+                kind: finding.kind,
+                problem: finding.problem,
+                logical: finding.logical,
+                mirror: finding.mirror,
+                place: DevicePhysical { physical: place.physical + range.start as u64, ..place },
+                source: Source::RowData,
+                bytes: ProvenBytes::new(right.to_vec()),
+                before: (!failed.contains(sector)).then(|| have.to_vec()),
+                findings: u64::from(is_first),
+                sectors: if is_first { (UNIT / sectorsize) as u64 } else { 0 },
+            };
+            mend::push(&mut tally.mends, mend);
+        }
+    }
+}
+
+/// One parity column of the row: as it should be, and how what was read differs.
+struct Parity<'a> {
+    column: &'a Column,
+    mirror: u8,
+    right: &'a [u8],
+    state: &'a ParityState,
 }
 
 /// How a parity column compares with what it should be.

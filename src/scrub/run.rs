@@ -3,6 +3,7 @@
 use super::engine::Engine;
 use super::fallback::log_blocks;
 use super::finding::RepairState;
+use super::mend::Mending;
 use super::outcome::{DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
 use super::relink::report_broken_links;
@@ -21,14 +22,36 @@ use std::time::{Instant, SystemTime};
 
 /// Scrubs `fs`: super blocks, then all block groups. Blocks until done or cancelled.
 pub fn scrub(fs: &Filesystem, options: &ScrubOptions, progress: &Progress) -> Result<ScrubOutcome, ScrubError> {
+    run(fs, options, progress, None)
+}
+
+/// Scrubs what `mending` names, and hands over the right bytes of all that is bad and has them. Super blocks are judged,
+/// but their right bytes are left to the caller.
+pub fn scrub_and_mend(
+    fs: &Filesystem,
+    options: &ScrubOptions,
+    progress: &Progress,
+    mending: &Mending<'_>,
+) -> Result<ScrubOutcome, ScrubError> {
+    run(fs, options, progress, Some(mending))
+}
+
+fn run(
+    fs: &Filesystem,
+    options: &ScrubOptions,
+    progress: &Progress,
+    mending: Option<&Mending<'_>>,
+) -> Result<ScrubOutcome, ScrubError> {
     let (started, clock) = (SystemTime::now(), Instant::now());
     let logs = log_blocks(fs);
     let has_log = !logs.is_empty();
     let expected = expected_bytes(fs);
     let expected_sum = expected.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
     progress.bytes_total.store(expected_sum, Ordering::Relaxed);
-    let engine = Engine::new(fs, options, progress, logs)?;
-    let chunks: Vec<Arc<Chunk>> = fs.chunks().iter().map(|chunk| Arc::new(chunk.clone())).collect();
+    let engine = Engine::new(fs, options, progress, logs, mending)?;
+    let places = mending.and_then(|m| m.places);
+    let wanted = |chunk: &&Chunk| places.is_none_or(|places| places.has_any_of(chunk.start()));
+    let chunks: Vec<Arc<Chunk>> = fs.chunks().iter().filter(wanted).map(|chunk| Arc::new(chunk.clone())).collect();
     let mut tally = Tally::new(options.max_findings);
     scrub_supers(fs, &mut tally);
     tally.append(engine.run(chunks, &|_, _| {}));

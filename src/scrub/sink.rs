@@ -3,6 +3,7 @@
 
 use super::finding::{Finding, RepairState};
 use super::links::Links;
+use super::mend::Mend;
 use super::tally::Counters;
 use crate::units::DeviceId;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -76,6 +77,8 @@ pub(super) struct Tally {
     pub(super) unsummed_bytes: u64,
     /// Bytes read.
     pub(super) bytes: u64,
+    /// Right bytes for bad ones; leaves the tally with its window.
+    pub(super) mends: Vec<Mend>,
     /// What should be told, one line each.
     pub(super) notes: Vec<String>,
 }

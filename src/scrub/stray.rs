@@ -3,6 +3,7 @@
 
 use super::finding::{Evidence, Problem, RepairState};
 use super::judge::{Bench, Found};
+use super::mend::{self, Mend, ProvenBytes, Source};
 use super::sink::Tally;
 use super::verify::judge_block;
 use super::window::{Run, RunKind, Window};
@@ -13,24 +14,69 @@ use crate::volume::CopyError;
 /// Reads and judges all copies of the block in `run`.
 pub(super) fn judge_stray(fs: &Filesystem, window: &Window, run: &Run, bench: &Bench<'_>, tally: &mut Tally) {
     let RunKind::Tree(check) = run.kind else { return };
-    let mut bytes = vec![0; run.len_bytes as usize];
+    let mut right: Option<(Vec<u8>, MirrorNum)> = None;
     let verdicts: Vec<Option<(Problem, Evidence)>> = (1..=window.chunk.mirrors())
-        .map(|mirror| match fs.volume().read_copy(run.logical, MirrorNum::new(mirror), &mut bytes) {
-            Ok(()) => judge_block(run.logical, &bytes, &check, fs.geometry()),
-            Err(CopyError::Io { errno, .. }) => Some((Problem::ReadError, Evidence::Errno(errno))),
-            Err(_) => Some((Problem::Missing, Evidence::None)),
+        .map(MirrorNum::new)
+        .map(|mirror| {
+            let mut bytes = vec![0; run.len_bytes as usize];
+            let verdict = match fs.volume().read_copy(run.logical, mirror, &mut bytes) {
+                Ok(()) => judge_block(run.logical, &bytes, &check, fs.geometry()),
+                Err(CopyError::Io { errno, .. }) => Some((Problem::ReadError, Evidence::Errno(errno))),
+                Err(_) => Some((Problem::Missing, Evidence::None)),
+            };
+            if verdict.is_none() {
+                right.get_or_insert((bytes, mirror));
+            }
+            verdict
         })
         .collect();
-    let good = verdicts.iter().any(Option::is_none);
-    let repair = if good { RepairState::Possible } else { RepairState::Impossible };
+    let repair = if right.is_some() { RepairState::Possible } else { RepairState::Impossible };
     for (copy, verdict) in window.chunk.copies(run.logical).iter().zip(verdicts) {
         let counters = tally.device(copy.place.devid);
         counters.tree_extents_scrubbed += 1;
         counters.tree_bytes_scrubbed += run.len_bytes;
-        let Some((problem, evidence)) = verdict.filter(|(problem, _)| !good || *problem != Problem::Missing) else {
+        let Some((problem, evidence)) = verdict.filter(|(p, _)| right.is_none() || *p != Problem::Missing) else {
             continue;
         };
+        if let (Some((bytes, from)), true) = (&right, bench.mending.is_some()) {
+            mend_copy(fs, window, run, copy.mirror, problem, (bytes, *from), tally);
+        }
         let (at, len_bytes) = (run.logical, run.len_bytes);
         Found { window, run, at, len_bytes, copy, problem, evidence, repair }.tell(bench, tally);
+    }
+}
+
+/// Notes the right bytes of one copy, piece by piece: it may lie on several devices.
+fn mend_copy(
+    fs: &Filesystem,
+    window: &Window,
+    run: &Run,
+    mirror: MirrorNum,
+    problem: Problem,
+    (right, from): (&[u8], MirrorNum),
+    tally: &mut Tally,
+) {
+    let sectors = run.len_bytes / u64::from(fs.geometry().sectorsize());
+    for (nth, piece) in window.chunk.pieces(run.logical..run.end(), mirror).enumerate() {
+        let offset = (piece.logical - run.logical) as usize;
+        let Some(bytes) = right.get(offset..offset + piece.len_bytes as usize) else { continue };
+        let mut before = vec![0; bytes.len()];
+        let read = fs.volume().read_place(piece.place, &mut before);
+        if matches!(read, Err(CopyError::Missing { .. })) {
+            continue;
+        }
+        let mend = Mend {
+            kind: run.finding_kind(),
+            problem,
+            logical: piece.logical,
+            mirror,
+            place: piece.place,
+            source: Source::Mirror(from),
+            bytes: ProvenBytes::new(bytes.to_vec()),
+            before: read.is_ok().then_some(before),
+            findings: u64::from(nth == 0),
+            sectors: if nth == 0 { sectors } else { 0 },
+        };
+        mend::push(&mut tally.mends, mend);
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct StripeCopy {
     pub(super) stripe: usize,
     pub(super) verdict: CopyVerdict,
     pub(super) unreadable: Unreadable,
-    /// Kept only where the columns of a row must be seen together.
+    /// Kept only where the columns of a row must be seen together, or bad copies are to be mended.
     pub(super) buffer: Option<PooledBuffer>,
 }
 
@@ -176,7 +176,7 @@ fn judge_stripe(engine: &Engine<'_>, task: &Task, buffer: PooledBuffer, unreadab
     let verdict = verify(window, task.stripe, &buffer, &unreadable, engine.geometry());
     let bytes = verdict.counters.data_bytes_scrubbed + verdict.counters.tree_bytes_scrubbed;
     engine.progress().advance(bytes, verdict.bad.len() as u64);
-    let keep = window.chunk.profile().row().layout == Layout::Parity;
+    let keep = engine.is_mending() || window.chunk.profile().row().layout == Layout::Parity;
     let buffer = keep.then_some(buffer);
     finish(engine, &task.job, Some(StripeCopy { stripe: task.stripe, verdict, unreadable, buffer }));
 }

@@ -3,6 +3,7 @@
 //! A window is plain data. Offsets in a stripe's buffer and offsets in the window's part of the stripe are the same
 //! numbers, so a sector is found by arithmetic in whichever copy it is looked for.
 
+use super::finding::FindingKind;
 use crate::tree::ParentCheck;
 use crate::units::{Logical, LogicalRange, MirrorNum};
 use crate::volume::{Chunk, Layout, Piece, STRIPE_LEN_BYTES};
@@ -36,6 +37,14 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// What a finding in it is about.
+    pub(super) fn finding_kind(&self) -> FindingKind {
+        match self.kind {
+            RunKind::Tree(_) => FindingKind::Metadata,
+            RunKind::Summed(_) | RunKind::Unsummed => FindingKind::Data,
+        }
+    }
+
     /// The address behind the last byte.
     pub(super) fn end(&self) -> Logical {
         self.logical + self.len_bytes

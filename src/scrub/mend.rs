@@ -1,0 +1,238 @@
+//! The right bytes of what is bad, for whoever repairs: taken while all copies of a window are in memory together, and
+//! only from bytes that have just been verified. Never writes.
+//!
+//! A scrub collects them only when it is given a [`Mending`]. [`ProvenBytes`] can be made here alone, so that nothing
+//! else can become a repair.
+
+use super::finding::{Finding, FindingKind, Problem};
+use super::window::Window;
+use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum};
+use crate::volume::ChunkMap;
+use crate::volume::raid56::RecoverySource;
+use std::collections::BTreeSet;
+
+/// Mends that lie one behind the other become one, up to this size: that of a window.
+const MAX_MEND_BYTES: usize = super::window::WINDOW_BYTES as usize;
+/// How many of the last mends a new one may join: one per copy of a block.
+const JOINABLE: usize = 4;
+
+/// Where right bytes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Another copy that verifies.
+    Mirror(MirrorNum),
+    /// Another copy of a sector without checksum: all copies that can be read are equal, this one cannot be read.
+    EqualCopies(MirrorNum),
+    /// A combination of the row's other columns that verifies.
+    Rebuilt(RecoverySource),
+    /// Several of those, sector by sector.
+    RebuiltInParts,
+    /// Parity, computed from a row all of whose blocks verify.
+    RowData,
+    /// The best super block, with the address and the device item of this copy.
+    SuperblockOf(DeviceId),
+    /// A copy of a sector without checksum that the user has chosen.
+    Chosen(MirrorNum),
+    /// Put together from bad copies until the checksum fitted; a guess of this strength.
+    Salvage(Guess),
+}
+
+/// How far salvaged bytes can be trusted: the chance that a wrong candidate passes is `tries` in `2^check_bits`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Guess {
+    /// What was done.
+    pub method: GuessMethod,
+    /// Candidates that were held against the checksum.
+    pub tries: u64,
+    /// Bits of the checksum.
+    pub check_bits: u16,
+}
+
+/// What a salvage did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GuessMethod {
+    /// Parts of 512 bytes of different copies.
+    Splice,
+    /// One bit turned.
+    OneBit,
+    /// One bit of the stored checksum is wrong, the data is right.
+    ChecksumBit,
+    /// Per byte what most copies have.
+    Majority,
+}
+
+/// Bytes that have been verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProvenBytes(Vec<u8>);
+
+impl ProvenBytes {
+    /// For judges that have just verified `bytes`.
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Right bytes for a contiguous place on one device that holds wrong ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mend {
+    /// What is there.
+    pub kind: FindingKind,
+    /// What is wrong with it.
+    pub problem: Problem,
+    /// Its address (see [`FindingKind`]).
+    pub logical: Logical,
+    /// Which copy it is.
+    pub mirror: MirrorNum,
+    /// Where to write.
+    pub place: DevicePhysical,
+    /// Where the right bytes come from.
+    pub source: Source,
+    /// The right bytes.
+    pub bytes: ProvenBytes,
+    /// The bytes that are there now, `None` where they cannot be read.
+    pub before: Option<Vec<u8>>,
+    /// Findings that it answers.
+    pub findings: u64,
+    /// Sectors that the findings are counted as.
+    pub sectors: u64,
+}
+
+impl Mend {
+    fn joins(&self, next: &Self) -> bool {
+        self.kind != FindingKind::Superblock
+            && (self.kind, self.problem, self.mirror, self.source) == (next.kind, next.problem, next.mirror, next.source)
+            && self.place.devid == next.place.devid
+            && self.place.physical + self.bytes.0.len() as u64 == next.place.physical
+            && self.before.is_some() == next.before.is_some()
+            && self.bytes.0.len() + next.bytes.0.len() <= MAX_MEND_BYTES
+    }
+
+    fn join(&mut self, next: Self) {
+        self.bytes.0.extend_from_slice(&next.bytes.0);
+        if let (Some(before), Some(more)) = (&mut self.before, next.before) {
+            before.extend_from_slice(&more);
+        }
+        self.findings += next.findings;
+        self.sectors += next.sectors;
+    }
+}
+
+/// Adds `mend` to the list, joined to one before it where they touch.
+pub(super) fn push(mends: &mut Vec<Mend>, mend: Mend) {
+    match mends.iter_mut().rev().take(JOINABLE).find(|last| last.joins(&mend)) {
+        Some(last) => last.join(mend),
+        None => mends.push(mend),
+    }
+}
+
+/// Adds the mend of one block. Where sectors of it cannot be read (`lost`, numbers within the block), each sector is a mend
+/// of its own, so that what can be read is kept.
+pub(super) fn push_block(mends: &mut Vec<Mend>, block: Mend, lost: &[usize], sectorsize: usize) {
+    if lost.is_empty() {
+        return push(mends, block);
+    }
+    let before = block.before.as_deref().unwrap_or_default();
+    for (number, (bytes, have)) in block.bytes.0.chunks(sectorsize).zip(before.chunks(sectorsize)).enumerate() {
+        let offset_bytes = (number * sectorsize) as u64;
+        let place = DevicePhysical { physical: block.place.physical + offset_bytes, ..block.place };
+        let sector = Mend {
+            logical: block.logical + offset_bytes,
+            place,
+            bytes: ProvenBytes(bytes.to_vec()),
+            before: (!lost.contains(&number)).then(|| have.to_vec()),
+            findings: if number == 0 { block.findings } else { 0 },
+            sectors: if block.sectors == 0 { 0 } else { 1 },
+            ..block.clone()
+        };
+        push(mends, sector);
+    }
+}
+
+/// Which copy of a sector without checksum wins where the copies differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// None: nothing is written.
+    #[default]
+    Nobody,
+    /// The one on this device.
+    Device(DeviceId),
+    /// The one that more than half of three or four copies have.
+    Majority,
+}
+
+/// The windows to be looked at, where it is not the whole file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places(BTreeSet<(Logical, u64)>);
+
+impl Places {
+    /// The windows that hold these findings. Addresses outside all chunks lead nowhere.
+    pub fn of_findings<'a>(findings: impl IntoIterator<Item = &'a Finding>, chunks: &ChunkMap) -> Self {
+        let addresses = findings.into_iter().filter(|f| f.kind != FindingKind::Superblock).map(|f| f.logical);
+        Self::of_addresses(addresses, chunks)
+    }
+
+    /// The windows that hold these addresses.
+    pub fn of_addresses(addresses: impl IntoIterator<Item = Logical>, chunks: &ChunkMap) -> Self {
+        let window_of = |at: Logical| {
+            let chunk = chunks.lookup(at).ok()?;
+            Some((chunk.start(), Window::number_of(chunk, at)))
+        };
+        Self(addresses.into_iter().filter_map(window_of).collect())
+    }
+
+    /// How many windows.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True where there is nothing to look at.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn has(&self, chunk: Logical, window: u64) -> bool {
+        self.0.contains(&(chunk, window))
+    }
+
+    pub(super) fn has_any_of(&self, chunk: Logical) -> bool {
+        self.0.range((chunk, 0)..=(chunk, u64::MAX)).next().is_some()
+    }
+}
+
+/// One block none of whose copies verifies, for a last attempt.
+pub struct LostCopies<'a> {
+    /// Its address.
+    pub logical: Logical,
+    /// A sector of data or a tree block.
+    pub kind: FindingKind,
+    /// The copies that could be read, by mirror number.
+    pub copies: &'a [&'a [u8]],
+    /// Whether bytes are the right ones.
+    pub accept: &'a dyn Fn(&[u8]) -> bool,
+    /// Bits of the checksum that `accept` compares.
+    pub check_bits: u16,
+}
+
+/// Tries to make right bytes from copies that are all bad.
+pub trait Salvage: Sync {
+    /// Bytes that `accept` takes, and how they were found.
+    fn salvage(&self, lost: &LostCopies<'_>) -> Option<(Vec<u8>, Guess)>;
+}
+
+/// What a scrub is to do beside judging.
+#[derive(Clone, Copy)]
+pub struct Mending<'a> {
+    /// Look here only; `None` is everywhere.
+    pub places: Option<&'a Places>,
+    /// Who wins where nothing can be verified.
+    pub choice: Choice,
+    /// The last attempt at blocks without a good copy.
+    pub salvage: Option<&'a dyn Salvage>,
+    /// Takes the mends of one window at a time, from several threads.
+    pub sink: &'a (dyn Fn(Vec<Mend>) + Sync),
+}
