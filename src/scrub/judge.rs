@@ -108,7 +108,12 @@ impl MirroredBlock<'_> {
     }
 
     /// Bytes that verify, or that the rules of `mending` make the right ones.
-    fn right_bytes(&self, copies: &[MirrorCopy], mending: &Mending<'_>, bench: &Bench<'_>) -> Option<(Vec<u8>, Source)> {
+    fn right_bytes(
+        &self,
+        copies: &[MirrorCopy],
+        mending: &Mending<'_>,
+        bench: &Bench<'_>,
+    ) -> Option<(Vec<u8>, Source)> {
         let sectorsize = bench.geometry.sectorsize();
         let readable: Vec<(&MirrorCopy, &[u8])> = copies
             .iter()

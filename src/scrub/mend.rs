@@ -105,7 +105,8 @@ pub struct Mend {
 impl Mend {
     fn joins(&self, next: &Self) -> bool {
         self.kind != FindingKind::Superblock
-            && (self.kind, self.problem, self.mirror, self.source) == (next.kind, next.problem, next.mirror, next.source)
+            && (self.kind, self.problem, self.mirror, self.source)
+                == (next.kind, next.problem, next.mirror, next.source)
             && self.place.devid == next.place.devid
             && self.place.physical + self.bytes.0.len() as u64 == next.place.physical
             && self.before.is_some() == next.before.is_some()

@@ -398,7 +398,9 @@ impl<'a> RowJudge<'a> {
         let first = wrong.first().copied();
         for sector in wrong {
             let range = sector * sectorsize..(sector + 1) * sectorsize;
-            let (Some(right), Some(have)) = (parity.right.get(range.clone()), have.get(range.clone())) else { continue };
+            let (Some(right), Some(have)) = (parity.right.get(range.clone()), have.get(range.clone())) else {
+                continue;
+            };
             let is_first = Some(*sector) == first;
             let place = parity.column.place;
             let mend = Mend {
