@@ -279,3 +279,14 @@ fn fsck_exit_has_fscks_bits_also_for_errors_and_usage() {
     assert_eq!(run(&[Path::new("/no/such/image")]), 8);
     assert_eq!(run(&[]), 16);
 }
+
+#[test]
+fn a_run_that_is_ended_early_reports_what_it_did_and_exits_5() {
+    let images = fixture::shared("raid1-crc32c");
+    let run = mirrortool(
+        ["scrub", "--time-limit", "0s"].map(Path::new).into_iter().chain(images.paths.iter().map(AsRef::as_ref)),
+    );
+    assert_eq!(run.exit, 5, "{}", run.stderr);
+    assert!(run.stdout.contains("Status:           interrupted\n"), "{}", run.stdout);
+    assert!(run.stdout.contains("; no errors in the part checked\n") && !run.stdout.contains("no errors found"));
+}

@@ -11,6 +11,7 @@ use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use time::UtcOffset;
 
 /// Findings that a text on the screen lists.
@@ -30,6 +31,14 @@ pub(crate) struct InputOptions {
     /// How image files are read; block devices are always read directly
     #[arg(long, value_name = "ENGINE", help_heading = "Input", default_value_t, value_parser = engine_parser())]
     pub(crate) io_engine: IoEngine,
+}
+
+/// A number of seconds, minutes, hours or days: `90s`, `30m`, `2h`, `1d`.
+pub(crate) fn parse_duration(typed: &str) -> Result<Duration, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86400)];
+    let found = units.into_iter().find_map(|(unit, seconds)| Some((typed.strip_suffix(unit)?, seconds)));
+    let seconds = found.and_then(|(number, seconds)| number.parse::<u64>().ok()?.checked_mul(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| "expected a number and s, m, h or d, as in 90m".to_owned())
 }
 
 fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
@@ -209,4 +218,19 @@ fn render(report: Report<'_>, format: Format, text: &TextOptions<'_>) -> anyhow:
         Format::Yaml => report::write_document(report, Encoding::Yaml, &mut out)?,
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(parse_duration("1d"), Ok(Duration::from_secs(86400)));
+        for wrong in ["", "5", "h", "-1h", "1.5h", "99999999999999999999d", "9999999999999999999d"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -23,6 +23,25 @@ pub(crate) fn end_on_signals(told: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
+/// Runs `job`, and asks it to end when `limit` has passed.
+pub(crate) fn with_limit<T>(progress: &Progress, limit: Option<Duration>, job: impl FnOnce() -> T) -> T {
+    let Some(limit) = limit else { return job() };
+    if limit.is_zero() {
+        progress.cancel();
+    }
+    thread::scope(|scope| {
+        let (running, ended) = channel::<()>();
+        scope.spawn(move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                progress.cancel();
+            }
+        });
+        let result = job();
+        drop(running);
+        result
+    })
+}
+
 /// Runs `job` with a bar beside it, where `show` is true and stderr is a terminal.
 pub(crate) fn with_bar<T>(progress: &Progress, show: bool, job: impl FnOnce() -> T) -> T {
     if !show || !io::stderr().is_terminal() {
@@ -66,6 +85,19 @@ fn message(errors: u64, is_ending: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_is_asked_to_end_at_its_limit() {
+        let progress = Progress::default();
+        with_limit(&progress, Some(Duration::from_millis(1)), || {
+            while !progress.is_cancelled() {
+                thread::yield_now();
+            }
+        });
+        let in_time = Progress::default();
+        with_limit(&in_time, Some(Duration::from_secs(3600)), || ());
+        assert!(!in_time.is_cancelled());
+    }
 
     #[test]
     fn the_bar_says_how_many_errors_there_are_so_far() {

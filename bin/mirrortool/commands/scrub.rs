@@ -1,11 +1,12 @@
 //! `mirrortool scrub`: opens, scrubs while watched, reports, and turns the outcome into an exit code.
 
-use crate::options::{InputOptions, ReportOptions};
+use crate::options::{InputOptions, ReportOptions, parse_duration};
 use crate::{exit, watch};
 use anyhow::Context as _;
 use mirrortool::report::Report;
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
 use std::num::NonZeroUsize;
+use std::time::Duration;
 use time::UtcOffset;
 
 /// Read every copy of everything allocated and say what is bad; writes nothing
@@ -17,6 +18,10 @@ pub(crate) struct Args {
     /// Threads that read each device
     #[arg(long, value_name = "N", help_heading = "Input", default_value_t = default_threads())]
     threads: NonZeroUsize,
+
+    /// End after this time, with a report of what was done: 90s, 30m, 2h, 1d
+    #[arg(long, value_name = "TIME", help_heading = "Input", value_parser = parse_duration)]
+    time_limit: Option<Duration>,
 
     #[command(flatten)]
     report: ReportOptions,
@@ -34,7 +39,8 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let progress = Progress::default();
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
     let job = || scrub(&filesystem, &options, &progress);
-    let outcome = watch::with_bar(&progress, args.report.shows_progress(), job)?;
+    let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
+    let outcome = watch::with_limit(&progress, args.time_limit, shown)?;
     sink.write(Report { command: "scrub", outcome: &outcome })?;
     Ok(args.report.exit_code(&outcome))
 }
