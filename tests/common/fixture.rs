@@ -190,7 +190,7 @@ fn fingerprint(path: &Path) -> io::Result<u64> {
 }
 
 /// Visits the blocks of a file that are not in holes.
-fn for_each_block(path: &Path, mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+pub fn for_each_block(path: &Path, mut visit: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
     let file = File::open(path)?;
     let len = file.metadata()?.len();
     let mut block = vec![0; BLOCK_BYTES];

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod fixture;
+pub mod library;
 pub mod program;
 pub mod recipe;
 

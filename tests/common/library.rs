@@ -1,0 +1,29 @@
+//! Opens fixtures through the library, with devices of one's own in between.
+
+use mirrortool::device::{IoEngine, ReadDevice, identity, open_read};
+use mirrortool::filesystem::{Filesystem, OpenOptions};
+use mirrortool::scrub::outcome::ScrubOutcome;
+use mirrortool::scrub::{Progress, ScrubOptions, scrub};
+use mirrortool::volume::{DeviceSet, Opened, SetOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The bytes of an image, through the page cache.
+pub fn device(path: &Path) -> Arc<dyn ReadDevice> {
+    open_read(path, IoEngine::Buffered).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Scrubs the set that these devices make; the paths are those of the images behind them.
+///
+/// An error is the text of a refusal to open or to scrub.
+pub fn scrub_devices(paths: &[PathBuf], devices: &[Arc<dyn ReadDevice>]) -> Result<ScrubOutcome, String> {
+    let opened = paths.iter().zip(devices).map(|(path, device)| Opened {
+        path: path.clone(),
+        device: Arc::clone(device),
+        identity: identity(path).unwrap(),
+    });
+    let set = DeviceSet::assemble(opened.collect(), SetOptions::default()).map_err(|e| e.to_string())?;
+    let filesystem = Filesystem::open(set, &OpenOptions::default()).map_err(|e| e.to_string())?;
+    let options = ScrubOptions { threads_per_device: 1, ..ScrubOptions::default() };
+    scrub(&filesystem, &options, &Progress::default()).map_err(|e| e.to_string())
+}
