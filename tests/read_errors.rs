@@ -1,6 +1,9 @@
 //! Sectors that a disk cannot read: each is a finding of its own with the errno, the rest of the range is still judged,
 //! and a good copy makes it correctable.
 
+// A failed unwrap in a test is a failed test.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{fixture, library};

@@ -21,6 +21,9 @@ pub(super) fn scrub_supers(fs: &Filesystem, tally: &mut Tally) {
 fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, tally: &mut Tally) {
     let newest = fs.superblock().generation();
     let (problem, evidence) = match &copy.state {
+        Ok(superblock) if superblock.fsid() != member.fsid() => {
+            (Problem::Fsid, Evidence::Uuid { have: superblock.fsid(), expect: member.fsid() })
+        }
         Ok(superblock) if superblock.generation() == newest || member.is_seed() => return,
         Ok(superblock) => {
             let have = superblock.generation().raw();
