@@ -2,9 +2,10 @@
 
 use super::Filesystem;
 use crate::tree::block::check_block;
-use crate::tree::{BadBlock, BlockSource, LostBlock, ParentCheck, TreeBlock};
-use crate::units::{DeviceId, Logical};
-use crate::volume::read_policy::{Completion, Request, Selection};
+use crate::tree::readahead::Places;
+use crate::tree::{BadBlock, BlockSource, CopySource, LostBlock, ParentCheck, TreeBlock, TreeGeometry};
+use crate::units::{DeviceId, DevicePhysical, Logical};
+use crate::volume::read_policy::{Completion, MirrorSelector, Request, Selection};
 use crate::volume::{CopyError, MirrorCopy};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -18,6 +19,45 @@ impl BlockSource for Filesystem {
         let block = Arc::new(self.read_uncached(at, check)?);
         self.cache.keep(&block);
         Ok(block)
+    }
+}
+
+impl CopySource for Filesystem {
+    fn geometry(&self) -> &TreeGeometry {
+        &self.geometry
+    }
+
+    fn devices(&self) -> Vec<DeviceId> {
+        self.members().map(|member| member.devid()).collect()
+    }
+
+    fn copies(&self, at: Logical) -> Places {
+        let nodesize = u64::from(self.geometry.nodesize());
+        let Ok(chunk) = self.chunks().lookup(at) else { return Places::new() };
+        if chunk.contiguous_bytes(at) < nodesize {
+            return Places::new();
+        }
+        chunk.copies(at).iter().map(|copy| copy.place).filter(|place| self.device(place.devid).is_some()).collect()
+    }
+
+    fn read_place(&self, place: DevicePhysical, buf: &mut [u8]) -> bool {
+        self.volume.read_place(place, buf).is_ok()
+    }
+
+    fn cached(&self, at: Logical) -> Option<Arc<TreeBlock>> {
+        self.cache.find(at)
+    }
+
+    fn keep(&self, block: &Arc<TreeBlock>) {
+        self.cache.keep(block);
+    }
+
+    fn selector(&self) -> &MirrorSelector {
+        &self.selector
+    }
+
+    fn clock_ns(&self) -> u64 {
+        Filesystem::clock_ns(self)
     }
 }
 

@@ -118,4 +118,9 @@ impl ReadPolicy for Auto {
             device.curve(ticket.0 & CONTIGUOUS_BIT != 0).learn(step, done.latency_ns, done.now_ns);
         }
     }
+
+    fn forget(&self, devid: DeviceId, _ticket: Ticket) {
+        let Some(device) = self.devices.of(devid) else { return };
+        let _ = device.in_flight.fetch_update(Relaxed, Relaxed, |reads| reads.checked_sub(1));
+    }
 }

@@ -5,7 +5,8 @@
 //! takes no lock; state is plain atomics, and a lost update costs one sample.
 //!
 //! The life of a read: [`MirrorSelector::select`] answers a [`Selection`], the caller reads, and hands the selection
-//! back with [`MirrorSelector::report`]. Every selection must be reported once: `auto` counts what is in flight.
+//! back with [`MirrorSelector::report`]. Every selection must be reported once, or taken back with
+//! [`MirrorSelector::forget`]: `auto` counts what is in flight.
 //!
 //! Names and syntax follow the kernel's `read_policy` where it has them (`btrfs_read_policy` in `fs/btrfs/sysfs.c`,
 //! the choice itself in `find_live_mirror()` of `fs/btrfs/volumes.c`).
@@ -77,5 +78,10 @@ pub trait ReadPolicy: Send + Sync {
     /// Learns from a read that has ended on `devid`.
     fn observe(&self, devid: DeviceId, ticket: Ticket, done: &Completion) {
         let _ = (devid, ticket, done);
+    }
+
+    /// A read that was chosen for `devid` will not happen.
+    fn forget(&self, devid: DeviceId, ticket: Ticket) {
+        let _ = (devid, ticket);
     }
 }

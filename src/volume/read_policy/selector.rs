@@ -60,4 +60,8 @@ impl MirrorSelector {
         self.backoff.observe(selection.devid, done.ok, submitted_ns, done.now_ns);
         self.policy.observe(selection.devid, selection.ticket, done);
     }
+    /// Takes a selection back: the read will not happen.
+    pub fn forget(&self, selection: Selection) {
+        self.policy.forget(selection.devid, selection.ticket);
+    }
 }
