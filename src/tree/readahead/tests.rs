@@ -186,7 +186,7 @@ fn policies() -> impl Strategy<Value = PolicyKind> {
         PolicyKind::Pid,
         PolicyKind::ROUND_ROBIN,
         PolicyKind::Devid(DeviceId::new(1)),
-        PolicyKind::Latency,
+        "latency".parse().unwrap(),
         PolicyKind::Auto,
     ])
 }
