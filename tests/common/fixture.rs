@@ -90,6 +90,11 @@ pub fn facts(name: &str) -> Facts {
     serde_yaml::from_str(&text).unwrap_or_else(|e| panic!("{name}/facts.yaml: {e}"))
 }
 
+/// Where unpacked and damaged images are kept: below `target/` where cargo says so, as it does for tests.
+fn scratch_base() -> PathBuf {
+    option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
 /// The images of a fixture, shared by all tests: only to be read.
 pub fn shared(name: &str) -> Images {
     let packed = packed(name);
@@ -97,20 +102,27 @@ pub fn shared(name: &str) -> Images {
     for path in &packed {
         fs::read(path).unwrap().hash(&mut hasher);
     }
-    let base = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures");
+    let base = scratch_base().join("fixtures");
     let ready = base.join(format!("{name}-{:016x}", hasher.finish()));
     if !ready.exists() {
         fs::create_dir_all(&base).unwrap();
-        let scratch = tempfile::tempdir_in(&base).unwrap();
-        for (path, target) in packed.iter().zip(targets(scratch.path(), packed.len())) {
-            unpack(path, &target).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        }
+        let scratch = unpacked_into(name, tempfile::tempdir_in(&base).unwrap());
         // Another test program may have been faster; its result is as good.
-        if fs::rename(scratch.path(), &ready).is_ok() {
-            let _renamed = scratch.keep();
+        if fs::rename(scratch.scratch(), &ready).is_ok() {
+            let _renamed = scratch.directory.map(TempDir::keep);
         }
     }
     Images { paths: targets(&ready, packed.len()), directory: None }
+}
+
+/// A fixture unpacked into a directory, which goes away with the images.
+pub fn unpacked_into(name: &str, directory: TempDir) -> Images {
+    let packed = packed(name);
+    let paths = targets(directory.path(), packed.len());
+    for (path, target) in packed.iter().zip(&paths) {
+        unpack(path, target).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+    Images { paths, directory: Some(directory) }
 }
 
 /// A copy of a fixture of one's own.
@@ -120,7 +132,7 @@ pub fn copy(name: &str) -> Images {
 
 /// A copy of images, which are given by devid.
 pub fn copy_of(images: &[PathBuf]) -> Images {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let directory = tempfile::tempdir_in(scratch_base()).unwrap();
     let paths = targets(directory.path(), images.len());
     for (source, target) in images.iter().zip(&paths) {
         copy_sparse(source, target).unwrap();

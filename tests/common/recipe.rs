@@ -114,10 +114,15 @@ impl Recipe {
     /// A damaged copy of these images, which are given by devid.
     pub fn apply_to(&self, images: &[PathBuf]) -> Images {
         let images = fixture::copy_of(images);
-        for damage in &self.damage {
-            damage.apply(&images);
-        }
+        self.harm(&images);
         images
+    }
+
+    /// Damages these images.
+    pub fn harm(&self, images: &Images) {
+        for damage in &self.damage {
+            damage.apply(images);
+        }
     }
 
     /// All that a scrub must find, in order.
