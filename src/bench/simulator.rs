@@ -11,6 +11,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use smallvec::SmallVec;
+
 use super::model::{DeviceModel, Direction, DiskModel, FlashModel, Head, Medium};
 use super::random::Random;
 use crate::units::Physical;
@@ -320,11 +322,18 @@ impl Disk {
         let access = |pending: &Pending| {
             self.model.access(&self.head, pending.io.direction, pending.at, pending.io.len_bytes, now_ns)
         };
-        // Overdue ones first, by age; else the nearest.
+        // A request that continues another one waits for it: the disk takes runs from their start.
+        let ends: SmallVec<[u64; 32]> = self.inside.iter().map(|pending| pending.at + pending.io.len_bytes).collect();
+        let starts_a_run = |pending: &Pending| !ends.contains(&pending.at);
+        // Overdue ones first, by age; then what is coming up under the head anyway; then the nearest.
         let urgency = |pending: &Pending| pending.deadline_ns().min(now_ns);
-        let (index, access) = (self.inside.iter().map(|pending| (urgency(pending), access(pending))).enumerate())
-            .min_by_key(|(index, (urgency, access))| (*urgency, access.positioning_ns, self.inside[*index].at))
-            .map(|(index, (_, access))| (index, access))?;
+        let (index, access) = (self.inside.iter().enumerate())
+            .filter(|(_, pending)| starts_a_run(pending) || pending.deadline_ns() <= now_ns)
+            .map(|(index, pending)| (index, urgency(pending), access(pending)))
+            .min_by_key(|(index, urgency, access)| {
+                (*urgency, access.seek, access.positioning_ns, self.inside[*index].at)
+            })
+            .map(|(index, _, access)| (index, access))?;
         let pending = self.inside.swap_remove(index);
         self.head = access.head;
         self.busy = true;
@@ -338,13 +347,12 @@ impl Disk {
     fn tell_the_disk(&mut self, now_ns: u64) {
         while self.inside.len() < self.model.queue_depth.max(1) as usize {
             let overdue = self.by_deadline.first_key_value().filter(|((deadline_ns, _), _)| *deadline_ns <= now_ns);
-            let key = match overdue {
-                Some((&(_, sequence), &at)) => (at, sequence),
-                None => {
-                    let next = self.waiting.range(self.elevator..).next().or_else(|| self.waiting.iter().next());
-                    let Some((&key, _)) = next else { return };
-                    key
-                }
+            let key = if let Some((&(_, sequence), &at)) = overdue {
+                (at, sequence)
+            } else {
+                let next = self.waiting.range(self.elevator..).next().or_else(|| self.waiting.iter().next());
+                let Some((&key, _)) = next else { return };
+                key
             };
             self.elevator = key;
             if let Some(pending) = self.waiting.remove(&key) {

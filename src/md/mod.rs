@@ -1,1 +1,9 @@
-//! placeholder
+//! Linux software RAID as geometry: where the bytes of an array lie on its members, and which copy md reads.
+//!
+//! Pure arithmetic after `drivers/md/raid10.c`. Nothing here opens a device or knows btrfs.
+
+mod raid10;
+mod read_balance;
+
+pub use raid10::{BadGeometry, Copies, Copy, Layout, Raid10, UnknownLayout};
+pub use read_balance::ReadBalance;

@@ -14,6 +14,9 @@ use super::{Direction, transfer_ns};
 /// The mean of the square root of the distance of two random cylinders, as part of the stroke.
 const MEAN_SQRT_DISTANCE: f64 = 8.0 / 15.0;
 
+/// Moments that differ by rounding only.
+const SAME_MOMENT_NS: u64 = 1_000;
+
 /// A hard disk by its figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskModel {
@@ -82,7 +85,7 @@ pub(crate) struct Access {
     pub(crate) head: Head,
     /// Time lost before the transfer: what a scheduler wants to be small.
     pub(crate) positioning_ns: u64,
-    /// Whether the head had to go elsewhere.
+    /// Whether the head has to go elsewhere, which ends the look-ahead.
     pub(crate) seek: bool,
 }
 
@@ -179,8 +182,9 @@ impl DiskModel {
     /// How a request at `at` would go if it were started at `now_ns`.
     pub(crate) fn access(&self, head: &Head, direction: Direction, at: u64, len_bytes: u64, now_ns: u64) -> Access {
         let by_seeking = self.by_seeking(head, direction, at, len_bytes, now_ns);
+        // Within a revolution both ways meet the blocks at the same moment, and staying is no seek.
         let best = match self.by_going_on(head, direction, at, len_bytes, now_ns) {
-            Some(going_on) if going_on.done_ns <= by_seeking.done_ns => going_on,
+            Some(going_on) if going_on.done_ns <= by_seeking.done_ns + SAME_MOMENT_NS => going_on,
             _ => by_seeking,
         };
         self.with_shingles(best, direction, len_bytes)

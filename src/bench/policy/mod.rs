@@ -122,5 +122,5 @@ impl Outcome {
 
 /// Runs the workload of `setup` once under a policy. The same seed gives the same outcome.
 pub fn simulate(setup: &Setup, kind: PolicyKind, seed: u64) -> Outcome {
-    run::Run::new(setup, kind, seed).to_the_end()
+    run::Run::new(setup, kind, seed).complete()
 }

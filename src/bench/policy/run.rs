@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs until all jobs are done.
-    pub(super) fn to_the_end(mut self) -> Outcome {
+    pub(super) fn complete(mut self) -> Outcome {
         for number in 0..self.jobs.len() {
             self.feed(number);
         }
