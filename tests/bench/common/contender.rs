@@ -1,0 +1,132 @@
+//! One way to read a file system: what has to stand ready before the clock starts, and what is timed.
+
+use super::setup::succeed;
+use super::{Extents, Setup};
+use anyhow::Result;
+use std::any::Any;
+use std::process::{Child, Command, Stdio};
+
+/// `btrfs scrub start` runs in the idle class unless it is told otherwise.
+const BEST_EFFORT: &[&str] = &["-c", "2", "-n", "4"];
+
+type Prepared = Box<dyn Any>;
+type Prepare<'a> = Box<dyn Fn() -> Result<Prepared> + 'a>;
+type Run<'a> = Box<dyn Fn(&Prepared) -> Result<Option<u64>> + 'a>;
+
+/// A named contender. The run answers its peak memory in KiB where it is a process of its own.
+pub(crate) struct Contender<'a> {
+    pub(crate) name: String,
+    prepare: Prepare<'a>,
+    run: Run<'a>,
+}
+
+impl<'a> Contender<'a> {
+    fn new(name: &str, run: impl Fn() -> Result<Option<u64>> + 'a) -> Self {
+        Self { name: name.to_owned(), prepare: Box::new(|| Ok(Box::new(()))), run: Box::new(move |_| run()) }
+    }
+
+    /// The extents, read with O_DIRECT, nothing done with them.
+    pub(crate) fn plain(extents: &'a Extents) -> Self {
+        Self::new("plain O_DIRECT read", || extents.read(&|_| {}).map(|()| None))
+    }
+
+    /// The extents, read with O_DIRECT engine replaced by the page cache is not what a hot scrub does; this one reads and
+    /// The extents, read through the page cache and hashed with crc32c.
+    pub(crate) fn plain_hot(extents: &'a Extents) -> Self {
+        Self::new("plain read with crc32c", || {
+            extents.read(&|bytes| {
+                std::hint::black_box(crc32c::crc32c(bytes));
+            })?;
+            Ok(None)
+        })
+    }
+
+    /// This program.
+    pub(crate) fn scrub(setup: &'a Setup) -> Self {
+        Self::new("mirrortool scrub", || {
+            let mut scrub = Command::new(env!("CARGO_BIN_EXE_mirrortool"));
+            scrub.args(["scrub", "--quiet"]).args(&setup.images);
+            watch(scrub.stdout(Stdio::null()).spawn()?).map(Some)
+        })
+    }
+
+    /// fio, where it is installed: the same number of bytes, each image in one sequence, all at once.
+    pub(crate) fn fio(setup: &'a Setup, bytes: u64) -> Option<Self> {
+        succeed(Command::new("fio").arg("--version")).ok()?;
+        let each = bytes / setup.images.len() as u64 / (1 << 20);
+        Some(Self::new("fio, as many bytes in sequence", move || {
+            // Without reserved huge pages fio's mmaphuge reads nothing.
+            let memory = if super::is_root() {
+                std::fs::write("/proc/sys/vm/nr_hugepages", "64")?;
+                "--iomem=mmaphuge"
+            } else {
+                "--iomem=malloc"
+            };
+            let mut fio = Command::new("fio");
+            fio.args(["--rw=read", "--bs=1M", "--direct=1", "--ioengine=io_uring", "--iodepth=4", memory]);
+            fio.arg(format!("--size={each}M"));
+            for image in &setup.images {
+                fio.arg("--name=image").arg(format!("--filename={}", image.display()));
+            }
+            succeed(&mut fio).map(|_| None)
+        }))
+    }
+
+    /// The kernel's scrub in four settings, and btrfs check.
+    pub(crate) fn rivals(setup: &'a Setup) -> Result<Vec<Self>> {
+        let mut rivals = Vec::new();
+        for direct in [true, false] {
+            for (class, options) in [("best-effort", BEST_EFFORT), ("idle", &[][..])] {
+                let loops = if direct { "direct" } else { "buffered" };
+                rivals.push(Self {
+                    name: format!("kernel scrub, loop {loops}, {class}"),
+                    prepare: Box::new(move || Ok(Box::new(setup.mount(direct, true)?))),
+                    run: Box::new(move |prepared| {
+                        let Some(mounted) = prepared.downcast_ref::<super::setup::Mounted>() else { return Ok(None) };
+                        let mut scrub = Command::new("btrfs");
+                        scrub.args(["scrub", "start", "-B", "-r"]).args(options).arg(mounted.point());
+                        succeed(&mut scrub).map(|_| None)
+                    }),
+                });
+            }
+        }
+        rivals.push(Self {
+            name: "btrfs check --check-data-csum".to_owned(),
+            prepare: Box::new(|| Ok(Box::new(setup.attach(true)?))),
+            run: Box::new(|prepared| {
+                let Some(loops) = prepared.downcast_ref::<super::setup::Loops>() else { return Ok(None) };
+                let mut check = Command::new("btrfs");
+                check.args(["check", "--readonly", "--check-data-csum"]).args(loops.0.first());
+                succeed(&mut check).map(|_| None)
+            }),
+        });
+        Ok(rivals)
+    }
+
+    /// Makes ready what the run needs.
+    pub(crate) fn prepare(&self) -> Result<Prepared> {
+        (self.prepare)()
+    }
+
+    /// The timed part.
+    pub(crate) fn run(&self, prepared: &Prepared) -> Result<Option<u64>> {
+        (self.run)(prepared)
+    }
+}
+
+/// Waits for a child and answers the most memory it ever held, in KiB.
+fn watch(mut child: Child) -> Result<u64> {
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    loop {
+        let status = std::fs::read_to_string(&status_file).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok());
+        peak = peak.max(kib.unwrap_or(0));
+        if let Some(status) = child.try_wait()? {
+            anyhow::ensure!(status.success(), "mirrortool scrub: {status}");
+            return Ok(peak);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,108 @@
+//! What is allocated, as ranges on devices: the work that every contender has at least.
+
+use anyhow::Result;
+use mirrortool::device::{BufferPool, Coalesce, Limits, ReadDevice};
+use mirrortool::filesystem::Filesystem;
+use mirrortool::format::Key;
+use mirrortool::format::items::ExtentItem;
+use mirrortool::format::types::key_type;
+use mirrortool::tree::Cursor;
+use mirrortool::units::{DeviceId, MirrorNum, Physical};
+use mirrortool::volume::{Layout, STRIPE_LEN_BYTES};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads that read each device, and the buffers they share: as in a scrub.
+const THREADS_PER_DEVICE: usize = 4;
+const REQUEST_BYTES: usize = 1 << 20;
+
+/// Requests of up to 1 MiB that cover all copies of everything allocated, and the rows of parity.
+pub(crate) struct Extents {
+    devices: Vec<(Arc<dyn ReadDevice>, Vec<Range<Physical>>)>,
+    bytes: u64,
+}
+
+impl Extents {
+    /// Walks the extent tree.
+    pub(crate) fn of(fs: &Filesystem) -> Self {
+        let mut pieces: BTreeMap<DeviceId, BTreeSet<(Physical, Physical)>> = BTreeMap::new();
+        let nodesize = u64::from(fs.geometry().nodesize());
+        let Some(root) = fs.roots().extent else { return Self { devices: Vec::new(), bytes: 0 } };
+        let mut cursor = Cursor::new(fs, root);
+        cursor.seek(&Key::MIN);
+        while let Some((key, _)) = cursor.item() {
+            if matches!(key.item_type, key_type::EXTENT_ITEM | key_type::METADATA_ITEM) {
+                let range = ExtentItem::range(&key, nodesize as u32);
+                add_extent(fs, range, &mut pieces);
+            }
+            cursor.advance();
+        }
+        let mut bytes = 0;
+        let mut requests = |pieces: BTreeSet<(Physical, Physical)>| {
+            bytes += pieces.iter().map(|(from, to)| *to - *from).sum::<u64>();
+            Coalesce::new(pieces.into_iter().map(|(from, to)| from..to), Limits::default()).collect()
+        };
+        let devices = pieces
+            .into_iter()
+            .filter_map(|(devid, pieces)| Some((Arc::clone(fs.device(devid)?), requests(pieces))))
+            .collect();
+        Self { devices, bytes }
+    }
+
+    /// Bytes over all copies.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads everything with the threads and buffers of a scrub; `look` sees each buffer.
+    pub(crate) fn read(&self, look: &(dyn Fn(&[u8]) + Sync)) -> Result<()> {
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (device, requests) in &self.devices {
+                let pool = BufferPool::new(2 * THREADS_PER_DEVICE, REQUEST_BYTES)?;
+                let next = Arc::new(AtomicUsize::new(0));
+                for _ in 0..THREADS_PER_DEVICE {
+                    let (pool, next) = (pool.clone(), Arc::clone(&next));
+                    threads.push(scope.spawn(move || -> Result<()> {
+                        while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            let mut buffer = pool.take();
+                            let len = (request.end - request.start) as usize;
+                            device.read_at(request.start, &mut buffer[..len])?;
+                            look(&buffer[..len]);
+                        }
+                        Ok(())
+                    }));
+                }
+            }
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| anyhow::bail!("a reader died")))
+        })
+    }
+}
+
+fn add_extent(
+    fs: &Filesystem,
+    range: Range<mirrortool::units::Logical>,
+    pieces: &mut BTreeMap<DeviceId, BTreeSet<(Physical, Physical)>>,
+) {
+    let Ok(chunk) = fs.chunks().lookup(range.start) else { return };
+    let mut add = |devid, from: Physical, len: u64| {
+        pieces.entry(devid).or_default().insert((from, from + len));
+    };
+    if chunk.profile().row().layout == Layout::Parity {
+        let mut at = range.start;
+        while let Some(full) = chunk.full_stripe(at).filter(|_| at < range.end) {
+            for column in full.data.iter().chain([&full.p]).chain(full.q.as_ref()) {
+                add(column.place.devid, column.place.physical, STRIPE_LEN_BYTES);
+            }
+            at = full.logical + full.data.len() as u64 * STRIPE_LEN_BYTES;
+        }
+        return;
+    }
+    for mirror in 1..=chunk.mirrors() {
+        for piece in chunk.pieces(range.clone(), MirrorNum::new(mirror)) {
+            add(piece.place.devid, piece.place.physical, piece.len_bytes);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What the benchmark programs share: images made by the kernel, the list of what is allocated, contenders, and rounds.
+
+mod contender;
+mod extents;
+mod rounds;
+mod setup;
+
+pub(crate) use contender::Contender;
+pub(crate) use extents::Extents;
+pub(crate) use rounds::measure;
+pub(crate) use setup::{Fill, Layout, Setup};
+
+/// Is this process root?
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
