@@ -65,10 +65,7 @@ fn main() -> Result<()> {
     };
     let extents = setup.extents(IoEngine::Direct)?;
     println!("{} images, {:.2} GiB allocated over all copies", setup.images.len(), gib(extents.bytes()));
-    let mut contenders = vec![
-        Contender::plain(&extents),
-        Contender::scrub(&setup),
-    ];
+    let mut contenders = vec![Contender::plain(&extents), Contender::scrub(&setup)];
     contenders.extend(Contender::fio(&setup, extents.bytes()));
     if !args.no_rivals {
         if !common::is_root() {

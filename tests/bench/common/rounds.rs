@@ -24,7 +24,11 @@ pub(crate) fn measure(
     for _ in 0..rounds.max(1) {
         for (contender, samples) in contenders.iter().zip(&mut samples) {
             let prepared = contender.prepare()?;
-            if cold { setup.drop_caches()? } else { setup.warm_caches()? }
+            if cold {
+                setup.drop_caches()?
+            } else {
+                setup.warm_caches()?
+            }
             let (busy, clock) = (busy_seconds()?, Instant::now());
             let peak_kib = contender.run(&prepared)?;
             let wall_s = clock.elapsed().as_secs_f64();
@@ -44,7 +48,10 @@ fn print_table(contenders: &[Contender<'_>], samples: &[Vec<Sample>], bytes: u64
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     };
     let base = samples.first().map_or(f64::NAN, |s| median_of(s, |s| s.wall_s));
-    println!("{:<40} {:>9} {:>17} {:>8} {:>7} {:>7} {:>9}", "", "median s", "min - max s", "MiB/s", "ratio", "CPU s", "peak MiB");
+    println!(
+        "{:<40} {:>9} {:>17} {:>8} {:>7} {:>7} {:>9}",
+        "", "median s", "min - max s", "MiB/s", "ratio", "CPU s", "peak MiB"
+    );
     for (contender, samples) in contenders.iter().zip(samples) {
         let wall = median_of(samples, |s| s.wall_s);
         let min = samples.iter().map(|s| s.wall_s).fold(f64::INFINITY, f64::min);
@@ -65,7 +72,8 @@ fn print_table(contenders: &[Contender<'_>], samples: &[Vec<Sample>], bytes: u64
 /// Seconds of CPU that the machine has spent on anything.
 fn busy_seconds() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/stat")?;
-    let ticks: Vec<f64> = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).flat_map(str::parse).collect();
+    let ticks: Vec<f64> =
+        stat.lines().next().unwrap_or_default().split_whitespace().skip(1).flat_map(str::parse).collect();
     let idle_columns = [3, 4];
     let busy: f64 = ticks.iter().take(8).enumerate().filter(|(n, _)| !idle_columns.contains(n)).map(|(_, t)| t).sum();
     Ok(busy / 100.0)
