@@ -1,3 +1,5 @@
+//! Digests against published vectors, and runs of sectors against single blocks.
+
 use super::{ChecksumType, Digest};
 use proptest::prelude::*;
 

@@ -95,7 +95,8 @@ pub(super) struct FilesystemEntry<'a> {
 #[derive(Serialize)]
 struct DeviceEntry {
     devid: u64,
-    path: String,
+    /// Null for a missing member.
+    path: Option<String>,
     bytes_total: u64,
     counters: CountersEntry,
 }
@@ -170,7 +171,7 @@ impl DeviceEntry {
     fn new(device: &DeviceOutcome) -> Self {
         Self {
             devid: device.devid.raw(),
-            path: device.path.display().to_string(),
+            path: (!device.path.as_os_str().is_empty()).then(|| device.path.display().to_string()),
             bytes_total: device.bytes_total,
             counters: CountersEntry(device.counters),
         }

@@ -169,6 +169,15 @@ note: the log tree was scrubbed too
 }
 
 #[test]
+fn a_missing_device_has_no_path() {
+    let mut degraded = clean();
+    degraded.devices[1].path = "".into();
+    let shown = text(&degraded, &TextOptions { per_device: true, ..TextOptions::default() });
+    assert!(shown.ends_with("no errors found\n\nScrub device missing (id 2)\n"), "{shown}");
+    assert!(document(&degraded, Encoding::Yaml).contains("- devid: 2\n  path: null\n"));
+}
+
+#[test]
 fn raw_counters_are_the_kernels_fifteen_and_ours_where_not_zero() {
     let raw = text(&correctable(), &TextOptions { raw: true, ..TextOptions::default() });
     let names: Vec<_> = raw.lines().filter_map(|line| line.strip_prefix('\t')).collect();

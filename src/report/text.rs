@@ -39,6 +39,10 @@ pub fn write_text(report: Report<'_>, options: &TextOptions<'_>, out: &mut dyn W
     field(out, "UUID", &outcome.filesystem.fsid)?;
     if options.per_device {
         for device in &outcome.devices {
+            if device.path.as_os_str().is_empty() {
+                writeln!(out, "\n{} device missing (id {})", head.capitalised_command(), device.devid)?;
+                continue;
+            }
             let (path, devid) = (device.path.display(), device.devid);
             let state = if outcome.status == Status::Finished { "done" } else { "stopped" };
             writeln!(out, "\n{} device {path} (id {devid}) {state}", head.capitalised_command())?;

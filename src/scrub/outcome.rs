@@ -56,7 +56,7 @@ pub enum Verdict {
 pub struct DeviceOutcome {
     /// The member.
     pub devid: DeviceId,
-    /// As given by the user.
+    /// As given by the user; empty for a missing member.
     pub path: PathBuf,
     /// Allocated bytes on this member.
     pub bytes_total: u64,

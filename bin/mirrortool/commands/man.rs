@@ -102,6 +102,21 @@ mod tests {
     }
 
     #[test]
+    fn every_option_that_a_page_speaks_of_exists() {
+        let mut root = Cli::command();
+        root.build();
+        let arguments = root.get_subcommands().flat_map(Command::get_arguments);
+        let known: BTreeSet<_> = arguments.filter_map(clap::Arg::get_long).collect();
+        for (page, text) in WRITTEN {
+            let plain = text.replace("\\-", "-");
+            for words in plain.split("--").skip(1) {
+                let option = words.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap_or_default();
+                assert!(known.contains(option), "{page} speaks of --{option}");
+            }
+        }
+    }
+
+    #[test]
     fn every_command_has_a_description_and_an_exit_status() {
         for (name, text) in pages().expect("rendered") {
             let text = String::from_utf8(text).expect("utf-8");

@@ -1,3 +1,5 @@
+//! Who uses a member, on a machine made of files.
+
 use super::{Kernel, Mount, Use, parse_mountinfo, parse_swaps, users_of};
 use crate::device::Identity;
 use rustix::fs::makedev;
