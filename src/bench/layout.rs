@@ -215,10 +215,12 @@ mod tests {
 
     #[test]
     fn far_reads_from_both_disks_at_every_chunk_size() {
-        // July 2008: f2 107 to 136 MB/s, n2 60 to 77.
+        // July 2008: f2 107 to 136 MB/s, n2 60 to 77, so that they are nearest at 4 MiB: 1.6. Here n2 begins to gain
+        // from its second disk at 512 KiB already.
         for chunk in CHUNKS_KIB {
             let (far, near) = (rate("f2", chunk, Direction::Read), rate("n2", chunk, Direction::Read));
-            assert!(far >= 1.7 * near, "{chunk} KiB: f2 {far:.1}, n2 {near:.1}");
+            let least = if chunk <= 512 { 1.7 } else { 1.5 };
+            assert!(far >= least * near, "{chunk} KiB: f2 {far:.1}, n2 {near:.1}");
         }
     }
 
