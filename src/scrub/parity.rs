@@ -367,7 +367,8 @@ impl<'a> RowJudge<'a> {
 
     fn report_parity(&self, parity: &Parity<'_>, other_fits: &dyn Fn(usize) -> bool, tally: &mut Tally) {
         let ParityState::Read { wrong, unreadable } = parity.state else { return };
-        if wrong.is_empty() {
+        let is_wanted = self.bench.selection.wants_finding(FindingKind::Parity, parity.column.place.devid);
+        if wrong.is_empty() || !is_wanted {
             return;
         }
         let sectorsize = self.sectorsize();
