@@ -1,38 +1,25 @@
 //! Space that was preallocated and never written has no content: whatever its copies and its parity hold, no finding
 //! may come of it; what was written beside it is judged as ever.
 
+// A failed unwrap is a failed test, also in the helpers.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::fixture::{self, Images};
-use mirrortool::device::{IoEngine, identity, open_read};
-use mirrortool::filesystem::{Filesystem, OpenOptions, find_root};
+use common::library::{open, scrubbed};
+use mirrortool::filesystem::{Filesystem, find_root};
 use mirrortool::format::Key;
 use mirrortool::format::items::{FileExtent, FileExtentItem};
 use mirrortool::format::types::{key_type, object};
 use mirrortool::scrub::finding::{Finding, FindingKind, RepairState};
-use mirrortool::scrub::outcome::{ScrubOutcome, Verdict};
-use mirrortool::scrub::{Progress, ScrubOptions, scrub};
+use mirrortool::scrub::outcome::Verdict;
 use mirrortool::tree::Cursor;
 use mirrortool::units::{DevicePhysical, Logical, LogicalRange};
-use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::fs::OpenOptions as FileOptions;
 use std::os::unix::fs::FileExt;
 
 const SECTOR: u64 = 4096;
-
-fn open(images: &Images) -> Filesystem {
-    let opened = images.paths.iter().map(|path| Opened {
-        path: path.clone(),
-        device: open_read(path, IoEngine::Buffered).unwrap(),
-        identity: identity(path).unwrap(),
-    });
-    let set = DeviceSet::assemble(opened.collect(), SetOptions { degraded: false }).unwrap();
-    Filesystem::open(set, &OpenOptions::default()).unwrap()
-}
-
-fn scrubbed(images: &Images) -> ScrubOutcome {
-    scrub(&open(images), &ScrubOptions::default(), &Progress::default()).unwrap()
-}
 
 /// The parts of the first preallocated extent of the top-level subvolume that were written, and those that were not.
 fn prealloc(fs: &Filesystem) -> (Vec<LogicalRange>, Vec<LogicalRange>) {
@@ -73,7 +60,9 @@ fn damage(images: &Images, fs: &Filesystem, ranges: &[LogicalRange]) {
             let image = FileOptions::new().read(true).write(true).open(images.device(place.devid.raw())).unwrap();
             let mut bytes = [0; SECTOR as usize];
             image.read_exact_at(&mut bytes, place.physical.raw()).unwrap();
-            bytes.iter_mut().for_each(|byte| *byte ^= 0xa5);
+            for byte in &mut bytes {
+                *byte ^= 0xa5;
+            }
             image.write_all_at(&bytes, place.physical.raw()).unwrap();
         }
     }
@@ -83,11 +72,11 @@ fn damage(images: &Images, fs: &Filesystem, ranges: &[LogicalRange]) {
 fn what_lies_in_space_never_written_is_no_finding() {
     for name in ["raid1-crc32c", "dup-xxhash", "raid1c4-sha256"] {
         let images = fixture::copy(name);
-        let fs = open(&images);
+        let fs = open(&images.paths);
         let (_, unwritten) = prealloc(&fs);
         assert!(!unwritten.is_empty(), "{name} has a preallocated extent");
         damage(&images, &fs, &unwritten);
-        let outcome = scrubbed(&images);
+        let outcome = scrubbed(&images.paths);
         assert_eq!(outcome.findings, [], "{name}");
         assert_eq!((outcome.verdict, outcome.totals.nodatasum_mismatch), (Verdict::Clean, 0), "{name}");
     }
@@ -96,11 +85,11 @@ fn what_lies_in_space_never_written_is_no_finding() {
 #[test]
 fn parity_of_space_never_written_is_judged_only_where_other_data_needs_it() {
     let images = fixture::copy("raid5-3dev-crc32c");
-    let fs = open(&images);
+    let fs = open(&images.paths);
     let (written, unwritten) = prealloc(&fs);
     assert!(!written.is_empty() && !unwritten.is_empty());
     damage(&images, &fs, &unwritten);
-    let outcome = scrubbed(&images);
+    let outcome = scrubbed(&images.paths);
     let undecided: Vec<&Finding> = outcome
         .findings
         .iter()
@@ -113,10 +102,10 @@ fn parity_of_space_never_written_is_judged_only_where_other_data_needs_it() {
 #[test]
 fn the_written_part_of_a_preallocated_extent_is_judged() {
     let images = fixture::copy("raid1-crc32c");
-    let fs = open(&images);
+    let fs = open(&images.paths);
     let (written, _) = prealloc(&fs);
     damage(&images, &fs, &written);
-    let outcome = scrubbed(&images);
+    let outcome = scrubbed(&images.paths);
     let sectors = written.iter().map(|range| (range.end - range.start) / SECTOR).sum::<u64>();
     assert_eq!(outcome.totals.csum_errors, sectors);
 }

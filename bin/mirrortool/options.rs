@@ -8,12 +8,15 @@ use mirrortool::device::{DeviceError, IoEngine, identity, open_read, users_of};
 use mirrortool::filesystem::{Filesystem, OpenOptions};
 use mirrortool::report::{self, Encoding, Report, TextOptions};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
+use mirrortool::scrub::owners_of;
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use time::UtcOffset;
 
+/// Files that a text on the screen lists below a finding.
+const SCREEN_FILES: usize = 8;
 /// Findings that a text on the screen lists.
 const SCREEN_FINDINGS: usize = 20;
 
@@ -125,11 +128,26 @@ pub(crate) struct ReportOptions {
     /// Keep at most N findings for the report; the rest is counted
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(crate) max_findings: usize,
+
+    /// Do not look up which files are hit
+    #[arg(long, conflicts_with = "max_owners")]
+    pub(crate) no_paths: bool,
+
+    /// List at most N files for each bad sector; the rest is counted
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub(crate) max_owners: usize,
 }
 
 impl ReportOptions {
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && !self.no_progress
+    }
+
+    /// Looks up which files and trees are hit, unless told not to.
+    pub(crate) fn name_owners(&self, filesystem: &Filesystem, outcome: &mut ScrubOutcome) {
+        if !self.no_paths {
+            outcome.owners = owners_of(filesystem, &outcome.findings, self.max_owners);
+        }
     }
 
     /// Makes sure that all files can be written, before the run.
@@ -165,6 +183,7 @@ impl ReportOptions {
             per_device: self.per_device,
             raw: self.raw,
             max_findings: SCREEN_FINDINGS,
+            max_files: SCREEN_FILES,
             more_advice: if self.report.is_some() { " in the report file" } else { "; --report FILE lists all" },
             utc_offset,
         }
@@ -186,7 +205,7 @@ impl ReportSink<'_> {
     pub(crate) fn write(self, report: Report<'_>) -> anyhow::Result<()> {
         let screen = self.options.text(self.utc_offset);
         if let (Some(file), Some(path)) = (self.file, &self.options.report) {
-            let all = TextOptions { max_findings: usize::MAX, more_advice: "", ..screen };
+            let all = TextOptions { max_findings: usize::MAX, max_files: usize::MAX, more_advice: "", ..screen };
             file.publish(&render(report, self.options.file_format(path), &all)?)?;
         }
         if let Some(metrics) = self.metrics {

@@ -1,7 +1,6 @@
 //! The file extent items behind a reference: for a keyed one by searching the subvolume, for a shared one in the leaf
 //! that it names.
 
-use super::references::Referenced;
 use super::trees::Trees;
 use crate::filesystem::Filesystem;
 use crate::format::Key;
@@ -30,11 +29,11 @@ pub(super) struct Piece {
     pub(super) is_unwritten: bool,
 }
 
-/// Adds the pieces of `extent` that `reference` stands for. Returns whether all of them were found.
+/// Adds the pieces of the data extent at `extent` that `reference` stands for. Returns whether all of them were found.
 pub(super) fn find(
     fs: &Filesystem,
     trees: &mut Trees<'_>,
-    extent: &Referenced,
+    extent: &LogicalRange,
     reference: &ExtentRef,
     pieces: &mut Vec<Piece>,
 ) -> bool {
@@ -52,14 +51,14 @@ pub(super) fn find(
 /// `offset` is where the extent would start in the file; it wraps below 0.
 fn in_subvolume(
     trees: &mut Trees<'_>,
-    extent: &Referenced,
+    extent: &LogicalRange,
     (root, inode, offset): (ObjectId, ObjectId, u64),
     count: u32,
     pieces: &mut Vec<Piece>,
 ) {
     let Some(mut cursor) = trees.cursor(root) else { return };
     let from = if offset > i64::MAX as u64 { 0 } else { offset };
-    let span = (extent.range.end - extent.range.start).max(MAX_UNPACKED_BYTES);
+    let span = (extent.end - extent.start).max(MAX_UNPACKED_BYTES);
     let mut left = count;
     cursor.seek(&Key::new(inode.raw(), key_type::EXTENT_DATA, from));
     while let (Some((key, bytes)), Some(leaf)) = (cursor.item(), cursor.leaf_at()) {
@@ -67,8 +66,7 @@ fn in_subvolume(
         if left == 0 || !inside || key.offset.wrapping_sub(offset) >= span {
             break;
         }
-        if let Some((piece, start)) = piece(leaf, &key, bytes, extent).filter(|(_, start)| *start == offset) {
-            debug_assert_eq!(start, offset);
+        if let Some(piece) = piece(leaf, &key, bytes, extent, Some(offset)) {
             pieces.push(piece);
             left -= 1;
         }
@@ -76,27 +74,30 @@ fn in_subvolume(
     }
 }
 
-fn in_leaf(fs: &Filesystem, extent: &Referenced, leaf: Logical, pieces: &mut Vec<Piece>) {
+fn in_leaf(fs: &Filesystem, extent: &LogicalRange, leaf: Logical, pieces: &mut Vec<Piece>) {
     let check = ParentCheck { level: Some(0), ..ParentCheck::default() };
     let Ok(block) = fs.read_block(leaf, &check) else { return };
     let items = (0..block.len()).filter_map(|slot| block.item(slot));
     let data = items.filter(|(key, _)| key.item_type == key_type::EXTENT_DATA);
-    pieces.extend(data.filter_map(|(key, bytes)| piece(leaf, &key, bytes, extent)).map(|(piece, _)| piece));
+    pieces.extend(data.filter_map(|(key, bytes)| piece(leaf, &key, bytes, extent, None)));
 }
 
-/// The piece in a file extent item that points to `extent`, and where the whole extent would start in the file.
-fn piece(leaf: Logical, key: &Key, bytes: &[u8], extent: &Referenced) -> Option<(Piece, u64)> {
+/// The piece in a file extent item that points to `extent`; where `offset` is given, only if that is where the extent
+/// would start in the file.
+fn piece(leaf: Logical, key: &Key, bytes: &[u8], extent: &LogicalRange, offset: Option<u64>) -> Option<Piece> {
+    let (piece, start, would_start) = parse(leaf, key, bytes)?;
+    (start == extent.start && offset.is_none_or(|offset| offset == would_start)).then_some(piece)
+}
+
+/// The piece in a file extent item, the start of the extent that it points to, and where that would start in the file.
+pub(super) fn parse(leaf: Logical, key: &Key, bytes: &[u8]) -> Option<(Piece, Logical, u64)> {
     let item = FileExtentItem::parse(bytes).ok()?;
-    let pointer = item.pointer().filter(|pointer| pointer.disk_bytenr == extent.range.start)?;
+    let pointer = item.pointer().filter(|pointer| !pointer.is_hole())?;
     let is_compressed = item.compression != Compression::None;
-    let range = if is_compressed {
-        extent.range.clone()
-    } else {
-        let start = pointer.disk_bytenr + pointer.offset;
-        start..start + pointer.num_bytes
-    };
+    let start = pointer.disk_bytenr + pointer.offset;
+    let range = if is_compressed { pointer.disk_range() } else { start..start + pointer.num_bytes };
     let is_unwritten = matches!(item.extent, FileExtent::Prealloc(_));
     let (inode, file_offset) = (key.objectid, key.offset);
     let piece = Piece { leaf, inode, file_offset, range, is_compressed, is_unwritten };
-    Some((piece, key.offset.wrapping_sub(pointer.offset)))
+    Some((piece, pointer.disk_bytenr, key.offset.wrapping_sub(pointer.offset)))
 }

@@ -55,7 +55,7 @@ impl<'f> Unwritten<'f> {
         }
         let mut trees = Trees::new(self.fs);
         let mut found: Vec<Piece> = Vec::new();
-        let all = extent.refs.iter().all(|r| pieces::find(self.fs, &mut trees, &extent, r, &mut found));
+        let all = extent.refs.iter().all(|r| pieces::find(self.fs, &mut trees, &extent.range, r, &mut found));
         if !all {
             return whole(extent.range);
         }

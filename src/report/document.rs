@@ -1,5 +1,6 @@
 //! The report as JSON or YAML: numbers raw, keys never abbreviated, findings in the order of the outcome.
 
+use super::owner::FileEntry;
 use super::words::Word;
 use super::{Report, human};
 use crate::scrub::finding::Finding;
@@ -118,7 +119,18 @@ struct FindingEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     expect: Option<String>,
     repair: &'static str,
-    files: [(); 0],
+    files: Vec<FileEntry>,
+    #[serde(skip_serializing_if = "is_zero")]
+    files_omitted: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    files_incomplete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 struct CountersEntry(Counters);
@@ -145,7 +157,7 @@ impl<'a> Document<'a> {
             rate_bytes_per_second: human::rate(outcome.bytes_scrubbed, outcome.duration),
             totals: CountersEntry(outcome.totals),
             devices: outcome.devices.iter().map(DeviceEntry::new).collect(),
-            findings: outcome.findings.iter().map(FindingEntry::new).collect(),
+            findings: outcome.findings.iter().map(|finding| FindingEntry::new(finding, outcome)).collect(),
             findings_omitted: outcome.findings_omitted,
             notes: &outcome.notes,
         }
@@ -179,7 +191,8 @@ impl DeviceEntry {
 }
 
 impl FindingEntry {
-    fn new(finding: &Finding) -> Self {
+    fn new(finding: &Finding, outcome: &ScrubOutcome) -> Self {
+        let owners = outcome.owners_of(finding);
         let (have, expect) = finding.evidence.strings();
         Self {
             kind: finding.kind.word(),
@@ -194,7 +207,10 @@ impl FindingEntry {
             have,
             expect,
             repair: finding.repair.word(),
-            files: [],
+            files: owners.files.iter().map(FileEntry::new).collect(),
+            files_omitted: owners.omitted,
+            files_incomplete: owners.is_partial,
+            holds: owners.holds,
         }
     }
 }

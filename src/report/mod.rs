@@ -5,6 +5,7 @@ mod btrfs_status;
 mod document;
 mod human;
 mod line;
+mod owner;
 mod prometheus;
 mod read;
 mod show;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::checksum::{ChecksumType, Digest};
 use crate::format::Key;
+use crate::owners::OwnerTable;
 use crate::scrub::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use crate::scrub::outcome::{DeviceOutcome, FilesystemInfo, Status, Verdict};
 use crate::scrub::tally::Counters;
@@ -46,6 +47,7 @@ fn outcome(first: Counters, second: Counters, verdict: Verdict, findings: Vec<Fi
         devices: vec![device(1, first), device(2, second)],
         findings,
         findings_omitted: 0,
+        owners: OwnerTable::default(),
         notes: vec![],
     }
 }

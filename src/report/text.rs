@@ -5,7 +5,7 @@
 //! `Corrected` counts only what was read back. A run that did not get to its end never says "no errors found".
 
 use super::line::FindingLine;
-use super::{Report, human};
+use super::{Report, human, owner};
 use crate::scrub::outcome::{DeviceOutcome, ScrubOutcome, Status};
 use crate::scrub::tally::Counters;
 use std::io::{self, Write};
@@ -20,6 +20,8 @@ pub struct TextOptions<'a> {
     pub raw: bool,
     /// Findings listed at most; the rest is counted.
     pub max_findings: usize,
+    /// Files listed below a finding at most; the rest is counted.
+    pub max_files: usize,
     /// Ends the line that counts the findings not listed: where to see them.
     pub more_advice: &'a str,
     /// The time zone that dates are shown in.
@@ -28,7 +30,14 @@ pub struct TextOptions<'a> {
 
 impl Default for TextOptions<'_> {
     fn default() -> Self {
-        Self { per_device: false, raw: false, max_findings: 20, more_advice: "", utc_offset: UtcOffset::UTC }
+        Self {
+            per_device: false,
+            raw: false,
+            max_findings: 20,
+            max_files: 4,
+            more_advice: "",
+            utc_offset: UtcOffset::UTC,
+        }
     }
 }
 
@@ -228,8 +237,13 @@ impl Sum {
 }
 
 fn findings(out: &mut dyn Write, outcome: &ScrubOutcome, options: &TextOptions<'_>) -> io::Result<()> {
-    for finding in outcome.findings.iter().take(options.max_findings) {
+    let mut listed = outcome.findings.iter().take(options.max_findings).peekable();
+    while let Some(finding) = listed.next() {
         writeln!(out, "{}", FindingLine(finding))?;
+        // All copies of a block have the same owners, which follow the last.
+        if listed.peek().is_none_or(|next| (next.kind, next.logical) != (finding.kind, finding.logical)) {
+            owner::write_lines(&outcome.owners_of(finding), options.max_files, out)?;
+        }
     }
     let unlisted = outcome.findings.len().saturating_sub(options.max_findings) as u64;
     match unlisted.saturating_add(outcome.findings_omitted) {

@@ -3,6 +3,7 @@
 use super::finding::Finding;
 use super::tally::Counters;
 use crate::checksum::ChecksumType;
+use crate::owners::OwnerTable;
 use crate::units::{DeviceId, Generation};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -89,6 +90,8 @@ pub struct ScrubOutcome {
     pub findings: Vec<Finding>,
     /// Findings beyond the cap: counted in the totals, not listed.
     pub findings_omitted: u64,
+    /// Who owns what the findings are about; empty until somebody looks ([`super::owners_of`]).
+    pub owners: OwnerTable,
     /// What an administrator should know beside the findings, one lowercase line each.
     pub notes: Vec<String>,
 }

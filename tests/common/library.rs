@@ -13,17 +13,33 @@ pub fn device(path: &Path) -> Arc<dyn ReadDevice> {
     open_read(path, IoEngine::Buffered).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Scrubs the set that these devices make; the paths are those of the images behind them.
-///
-/// An error is the text of a refusal to open or to scrub.
-pub fn scrub_devices(paths: &[PathBuf], devices: &[Arc<dyn ReadDevice>]) -> Result<ScrubOutcome, String> {
+/// The file system in these images.
+pub fn open(images: &[PathBuf]) -> Filesystem {
+    let devices: Vec<_> = images.iter().map(|path| device(path)).collect();
+    open_devices(images, &devices).unwrap()
+}
+
+/// What a scrub of these images finds.
+pub fn scrubbed(images: &[PathBuf]) -> ScrubOutcome {
+    scrub(&open(images), &ScrubOptions::default(), &Progress::default()).unwrap()
+}
+
+/// The file system on these devices; the paths are those of the images behind them.
+fn open_devices(paths: &[PathBuf], devices: &[Arc<dyn ReadDevice>]) -> Result<Filesystem, String> {
     let opened = paths.iter().zip(devices).map(|(path, device)| Opened {
         path: path.clone(),
         device: Arc::clone(device),
         identity: identity(path).unwrap(),
     });
     let set = DeviceSet::assemble(opened.collect(), SetOptions::default()).map_err(|e| e.to_string())?;
-    let filesystem = Filesystem::open(set, &OpenOptions::default()).map_err(|e| e.to_string())?;
+    Filesystem::open(set, &OpenOptions::default()).map_err(|e| e.to_string())
+}
+
+/// Scrubs the set that these devices make; the paths are those of the images behind them.
+///
+/// An error is the text of a refusal to open or to scrub.
+pub fn scrub_devices(paths: &[PathBuf], devices: &[Arc<dyn ReadDevice>]) -> Result<ScrubOutcome, String> {
+    let filesystem = open_devices(paths, devices)?;
     let options = ScrubOptions { threads_per_device: 1, ..ScrubOptions::default() };
     scrub(&filesystem, &options, &Progress::default()).map_err(|e| e.to_string())
 }

@@ -35,16 +35,13 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let sink = args.report.prepare(utc_offset)?;
     args.input.warn_of_users();
     let filesystem = args.input.open()?;
-    let options = ScrubOptions {
-        threads_per_device: args.threads.get(),
-        max_findings: args.report.max_findings,
-        ..ScrubOptions::default()
-    };
+    let options = ScrubOptions { threads_per_device: args.threads.get(), max_findings: args.report.max_findings };
     let progress = Progress::default();
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
     let job = || scrub(&filesystem, &options, &progress);
     let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
-    let outcome = watch::with_limit(&progress, args.time_limit, shown)?;
+    let mut outcome = watch::with_limit(&progress, args.time_limit, shown)?;
+    args.report.name_owners(&filesystem, &mut outcome);
     sink.write(Report { command: "scrub", outcome: &outcome })?;
     Ok(args.report.exit_code(&outcome))
 }

@@ -1,0 +1,63 @@
+//! The owners of a finding: lines below it in the text, keys of it in a document.
+
+use crate::owners::{FileUse, Owners, printable};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// One line per owner, indented, `most` files at most.
+pub(super) fn write_lines(owners: &Owners, most: usize, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(holds) = &owners.holds {
+        writeln!(out, "    {holds}")?;
+    }
+    for file in owners.files.iter().take(most) {
+        // What a tree block holds of a file is not at any offset of it.
+        let offset = if owners.holds.is_none() { format!(", offset {}", file.offset) } else { String::new() };
+        writeln!(out, "    {}{offset}", full_path(file))?;
+    }
+    let unlisted = (owners.files.len().saturating_sub(most) as u64).saturating_add(owners.omitted);
+    if unlisted > 0 {
+        writeln!(out, "    and {}", super::human::count(unlisted, "more owner"))?;
+    }
+    if owners.is_partial {
+        writeln!(out, "    there may be more owners: damaged trees are in the way")?;
+    }
+    Ok(())
+}
+
+/// The path from the top of the file system.
+fn full_path(file: &FileUse) -> String {
+    let subvolume = match &file.subvolume.path {
+        Some(path) if path.is_empty() => String::new(),
+        Some(path) => format!("/{}", printable(path)),
+        None => format!("<subvolume {}>", file.subvolume.id),
+    };
+    match &file.path {
+        Some(path) => format!("{subvolume}/{}", printable(path)),
+        None => format!("{subvolume}/<inode {} without a name>", file.inode),
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct FileEntry {
+    subvolume: Option<String>,
+    path: Option<String>,
+    offset: u64,
+    subvolume_id: u64,
+    inode: u64,
+}
+
+impl FileEntry {
+    pub(super) fn new(file: &FileUse) -> Self {
+        Self {
+            subvolume: file.subvolume.path.as_deref().map(text),
+            path: file.path.as_deref().map(text),
+            offset: file.offset,
+            subvolume_id: file.subvolume.id.raw(),
+            inode: file.inode.raw(),
+        }
+    }
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}

@@ -1,0 +1,28 @@
+//! Which files and trees are hit: the owners of what findings are about, found after the run in one batch.
+
+use super::finding::{Finding, FindingKind};
+use super::outcome::ScrubOutcome;
+use crate::filesystem::Filesystem;
+use crate::owners::{OwnerTable, Owners};
+use crate::units::Logical;
+use std::collections::BTreeSet;
+
+/// Finds the owners of data and tree blocks in `findings`, listing at most `max_owners` files for each sector. Reads
+/// trees: where they are damaged, owners may be missing.
+pub fn owners_of(fs: &Filesystem, findings: &[Finding], max_owners: usize) -> OwnerTable {
+    let addresses = |kind: FindingKind| -> BTreeSet<Logical> {
+        findings.iter().filter(|finding| finding.kind == kind).map(|finding| finding.logical).collect()
+    };
+    OwnerTable::find(fs, &addresses(FindingKind::Data), &addresses(FindingKind::Metadata), max_owners)
+}
+
+impl ScrubOutcome {
+    /// The owners of what a finding is about, as far as they were looked for.
+    pub fn owners_of(&self, finding: &Finding) -> Owners {
+        match finding.kind {
+            FindingKind::Data => self.owners.of_data(finding.logical),
+            FindingKind::Metadata => self.owners.of_block(finding.logical),
+            FindingKind::Superblock | FindingKind::Parity => Owners::default(),
+        }
+    }
+}
