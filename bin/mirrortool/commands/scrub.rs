@@ -3,9 +3,9 @@
 use crate::options::{InputOptions, ReportOptions, parse_duration};
 use crate::{exit, watch};
 use anyhow::Context as _;
+use clap::builder::RangedI64ValueParser;
 use mirrortool::report::Report;
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
-use std::num::NonZeroUsize;
 use std::time::Duration;
 use time::UtcOffset;
 
@@ -15,9 +15,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     input: InputOptions,
 
-    /// Threads that read each device
-    #[arg(long, value_name = "N", help_heading = "Input", default_value_t = default_threads())]
-    threads: NonZeroUsize,
+    /// Threads that read each device, 64 at most
+    #[arg(long, value_name = "N", help_heading = "Input", default_value_t = default_threads(), value_parser = threads())]
+    threads: u16,
 
     /// End after this time, with a report of what was done: 90s, 30m, 2h, 1d
     #[arg(long, value_name = "TIME", help_heading = "Input", value_parser = parse_duration)]
@@ -27,15 +27,22 @@ pub(crate) struct Args {
     report: ReportOptions,
 }
 
-fn default_threads() -> NonZeroUsize {
-    NonZeroUsize::new(ScrubOptions::default().threads_per_device).unwrap_or(NonZeroUsize::MIN)
+fn default_threads() -> u16 {
+    u16::try_from(ScrubOptions::default().threads_per_device).unwrap_or(1)
+}
+
+fn threads() -> RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=64)
 }
 
 pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
     let sink = args.report.prepare(utc_offset)?;
     args.input.warn_of_users();
     let filesystem = args.input.open()?;
-    let options = ScrubOptions { threads_per_device: args.threads.get(), max_findings: args.report.max_findings };
+    let options = ScrubOptions {
+        threads_per_device: usize::from(args.threads),
+        max_findings: args.report.max_findings,
+    };
     let progress = Progress::default();
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
     let job = || scrub(&filesystem, &options, &progress);
