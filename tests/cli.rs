@@ -290,3 +290,12 @@ fn a_run_that_is_ended_early_reports_what_it_did_and_exits_5() {
     assert!(run.stdout.contains("Status:           interrupted\n"), "{}", run.stdout);
     assert!(run.stdout.contains("; no errors in the part checked\n") && !run.stdout.contains("no errors found"));
 }
+
+#[test]
+fn a_forgotten_report_name_does_not_cost_an_image() {
+    let images = fixture::copy("raid1-crc32c");
+    let before = images.fingerprint();
+    let run = mirrortool([Path::new("scrub"), Path::new("--report"), images.device(1), images.device(2)]);
+    assert_refused(&run, &["cannot write", "it exists and is not a text"]);
+    assert_eq!(images.fingerprint(), before);
+}

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Writes to stdout. A reader that went away is no error.
@@ -49,7 +49,9 @@ pub(crate) struct PendingFile {
 impl PendingFile {
     pub(crate) fn create(target: &Path) -> anyhow::Result<Self> {
         let cannot = || format!("cannot write {}", target.display());
-        anyhow::ensure!(!target.is_dir(), "{}: is a directory", cannot());
+        if target.exists() {
+            is_replaceable(target).with_context(cannot)?;
+        }
         let name = target.file_name().with_context(cannot)?;
         let mut temporary = name.to_owned();
         temporary.push(format!(".{}.tmp", std::process::id()));
@@ -74,6 +76,15 @@ impl PendingFile {
     }
 }
 
+/// Only a text is replaced: `--report d1.img d2.img` is typed easily, and an image would be gone.
+fn is_replaceable(target: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(target.is_file(), "it exists and is not a file");
+    let mut start = Vec::new();
+    File::open(target)?.take(512).read_to_end(&mut start)?;
+    anyhow::ensure!(!start.contains(&0), "it exists and is not a text; remove it first if it is not needed");
+    Ok(())
+}
+
 impl Drop for PendingFile {
     /// Leaves nothing behind where the run failed; after a rename there is nothing to remove.
     fn drop(&mut self) {
@@ -95,12 +106,24 @@ mod tests {
     fn a_published_file_replaces_the_old_one_and_nothing_else_stays() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let target = dir.path().join("report.json");
-        fs::write(&target, "old").expect("writable");
+        fs::write(&target, "UUID: old").expect("writable");
         let pending = PendingFile::create(&target).expect("creatable");
-        assert_eq!(fs::read(&target).expect("there"), b"old");
+        assert_eq!(fs::read(&target).expect("there"), b"UUID: old");
         pending.publish(b"new").expect("publishable");
         assert_eq!(fs::read(&target).expect("there"), b"new");
         assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1);
+    }
+
+    #[test]
+    fn nothing_but_a_text_is_replaced() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let target = dir.path().join("d1.img");
+        fs::write(&target, [0; 64]).expect("writable");
+        let error = PendingFile::create(&target).expect_err("must not be replaced");
+        assert!(format!("{error:#}").contains("it exists and is not a text"), "{error:#}");
+        fs::write(&target, "").expect("writable");
+        assert!(PendingFile::create(&target).is_ok());
+        assert!(PendingFile::create(Path::new("/dev/null")).is_err());
     }
 
     #[test]

@@ -46,31 +46,31 @@ impl Filesystem {
             },
             roots: Roots::unknown(chunk_root),
             notes: Vec::new(),
+            lost_roots: Vec::new(),
             selector: MirrorSelector::new(options.read_policy, &devids, superblock.sectorsize()),
             cache: BlockCache::default(),
             opened: Instant::now(),
             set,
         };
-        let mut notes = Vec::new();
-        let chunk_root = fs.first_readable(chunk_root, |b| b.chunk_root, &mut notes).map_err(OpenError::ChunkTree)?;
+        let chunk_root = fs.first_readable(chunk_root, |b| b.chunk_root).map_err(OpenError::ChunkTree)?;
         let block = fs.read_block(chunk_root.at, &chunk_root.check()).map_err(OpenError::ChunkTree)?;
         fs.geometry.chunk_tree_uuid = Some(block.header().chunk_tree_uuid);
+        let mut notes = Vec::new();
         let (chunks, dev_items) = fs.read_chunk_tree(chunk_root, &mut notes)?;
+        fs.notes.append(&mut notes);
         fs.set.reconcile(&dev_items)?;
         fs.volume = fs.set.volume(chunks);
         let root = tree_root(object::ROOT_TREE, superblock.root());
-        let root = fs.first_readable(root, |b| b.tree_root, &mut notes).map_err(OpenError::RootTree)?;
+        let root = fs.first_readable(root, |b| b.tree_root).map_err(OpenError::RootTree)?;
         fs.roots = Roots::find(&fs, chunk_root, root);
-        fs.notes = notes;
         Ok(fs)
     }
 
     /// The root that the super block names, or the newest backup of it that can be read.
     fn first_readable(
-        &self,
+        &mut self,
         root: TreeRoot,
         pick: impl Fn(&BackupRoot) -> crate::format::TreeRoot,
-        notes: &mut Vec<String>,
     ) -> Result<TreeRoot, LostBlock> {
         let Err(why) = self.read_block(root.at, &root.check()) else { return Ok(root) };
         let mut backups: Vec<TreeRoot> =
@@ -81,7 +81,8 @@ impl Filesystem {
         let backup = usable.ok_or_else(|| why.clone())?;
         let name = crate::format::types::tree_name(root.id);
         let generation = backup.generation.unwrap_or_default();
-        notes.push(format!("{name} tree: root unusable ({why}); using the backup root of generation {generation}"));
+        self.lost_roots.push((root.at, root.check()));
+        self.notes.push(format!("{name}: root unusable ({why}); using the backup root of generation {generation}"));
         Ok(backup)
     }
 

@@ -15,8 +15,8 @@ pub use roots::{Roots, find_root};
 
 use crate::device::ReadDevice;
 use crate::format::Superblock;
-use crate::tree::TreeGeometry;
-use crate::units::DeviceId;
+use crate::tree::{ParentCheck, TreeGeometry};
+use crate::units::{DeviceId, Logical};
 use crate::volume::read_policy::{MirrorSelector, PolicyKind};
 use crate::volume::{ChunkMap, DeviceSet, Member, Volume};
 use cache::BlockCache;
@@ -45,6 +45,7 @@ pub struct Filesystem {
     geometry: TreeGeometry,
     roots: Roots,
     notes: Vec<String>,
+    lost_roots: Vec<(Logical, ParentCheck)>,
     selector: MirrorSelector,
     cache: BlockCache,
     opened: Instant,
@@ -94,6 +95,11 @@ impl Filesystem {
     /// What was odd on the way, one lowercase line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Root blocks that could not be used because no copy is right, with what was promised of them.
+    pub fn lost_roots(&self) -> &[(Logical, ParentCheck)] {
+        &self.lost_roots
     }
 
     /// The policy and its back-off, with what it has learned.

@@ -6,7 +6,7 @@ use crate::format::Key;
 use crate::format::items::{ExtentItem, ExtentRef};
 use crate::format::types::{key_type, object};
 use crate::tree::{BlockSource, Cursor, LostSubtree, ParentCheck, TreeRoot};
-use crate::units::{Logical, LogicalRange, ObjectId};
+use crate::units::{Generation, Logical, LogicalRange, ObjectId};
 use std::collections::VecDeque;
 
 /// What an extent holds.
@@ -27,6 +27,8 @@ pub(super) struct Extent {
     pub(super) range: LogicalRange,
     /// What it holds.
     pub(super) kind: ExtentKind,
+    /// The transaction that allocated it, where known.
+    pub(super) generation: Option<Generation>,
 }
 
 /// Reads the extents of one block group in ascending order; no two overlap.
@@ -35,6 +37,7 @@ pub(super) struct Allocation<'s, S: BlockSource + ?Sized> {
     range: LogicalRange,
     nodesize: u64,
     sectorsize: u64,
+    since: Option<Generation>,
     /// Blocks from outside the extent tree, ascending.
     extra: VecDeque<ExtraBlock>,
     /// The next extent of the tree, already read.
@@ -49,20 +52,22 @@ pub(super) struct Allocation<'s, S: BlockSource + ?Sized> {
 }
 
 impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
-    /// A reader for the block group at `range`. Without a root (the extent tree's root is lost) all of it is unknown.
+    /// A reader for the block group at `range`, of extents that are not older than `since`. Without a root (the extent tree's root is lost) all of it is unknown.
     /// `extra` must be ascending.
     pub(super) fn new(
         source: &'s S,
         root: Option<TreeRoot>,
         range: LogicalRange,
         (nodesize, sectorsize): (u32, u32),
+        since: Option<Generation>,
         extra: VecDeque<ExtraBlock>,
         stand_in: &'s dyn LostAllocation,
     ) -> Self {
         let mut allocation = Self {
-            cursor: root.map(|root| Cursor::new(source, root)),
+            cursor: root.map(|root| Cursor::new(source, root).since(since)),
             nodesize: u64::from(nodesize),
             sectorsize: u64::from(sectorsize),
+            since,
             extra,
             ahead: None,
             lost: VecDeque::new(),
@@ -90,7 +95,7 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
                 continue;
             }
             self.done = extent.range.end;
-            return Some(Extent { range: start..extent.range.end, kind: extent.kind });
+            return Some(Extent { range: start..extent.range.end, ..extent });
         }
     }
 
@@ -112,7 +117,8 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
         let first = [extra, tree, lost].into_iter().flatten().min()?;
         if extra == Some(first) {
             let block = self.extra.pop_front()?;
-            return Some(Extent { range: block.at..block.at + self.nodesize, kind: ExtentKind::Tree(block.check) });
+            let (range, kind) = (block.at..block.at + self.nodesize, ExtentKind::Tree(block.check));
+            return Some(Extent { range, kind, generation: block.check.generation });
         }
         if tree == Some(first) {
             let extent = self.ahead.take();
@@ -125,7 +131,7 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
         if end < range.end {
             self.lost.push_front(end + self.nodesize..range.end);
         }
-        Some(Extent { range: range.start..end, kind: ExtentKind::Unknown })
+        Some(Extent { range: range.start..end, kind: ExtentKind::Unknown, generation: None })
     }
 
     fn read_tree(&mut self) -> Option<Extent> {
@@ -143,6 +149,7 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
             }
             self.note_lost();
             match extent {
+                Some(Some(extent)) if extent.generation < self.since => {}
                 Some(Some(extent)) => return Some(extent),
                 Some(None) => self.ignored += 1,
                 None => {}
@@ -152,6 +159,7 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
 
     fn parse(&self, key: &Key, bytes: &[u8]) -> Option<Extent> {
         let item = ExtentItem::parse(key, bytes).ok()?;
+        let generation = Some(item.generation);
         let start = Logical::new(key.objectid.raw());
         let is_tree = item.is_tree_block();
         let len = if key.item_type == key_type::METADATA_ITEM { self.nodesize } else { key.offset };
@@ -159,19 +167,16 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
             return None;
         }
         if is_tree {
-            let check = ParentCheck {
-                level: item.level(key),
-                generation: Some(item.generation),
-                first_key: None,
-                owner: owner(&item),
-            };
+            let check = ParentCheck { level: item.level(key), generation, first_key: None, owner: owner(&item) };
             let range = start..start + self.nodesize;
-            return (range.end <= self.range.end).then_some(Extent { range, kind: ExtentKind::Tree(check) });
+            let is_inside = range.end <= self.range.end;
+            return is_inside.then_some(Extent { range, kind: ExtentKind::Tree(check), generation });
         }
         if !len.is_multiple_of(self.sectorsize) {
             return None;
         }
-        Some(Extent { range: start..(start + len).min(self.range.end), kind: ExtentKind::Data })
+        let range = start..(start + len).min(self.range.end);
+        Some(Extent { range, kind: ExtentKind::Data, generation })
     }
 
     fn note_lost(&mut self) {

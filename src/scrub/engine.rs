@@ -10,20 +10,23 @@ use super::fallback::Fallback;
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::group::{Group, Planner, devices_of};
 use super::judge::{Bench, judge_mirrors};
-use super::mend::Mending;
+use super::mend::{Mending, Places};
 use super::parity::judge_rows;
 use super::progress::Progress;
+use super::selection::{Selection, has_parity};
 use super::sink::Tally;
 use super::stray::judge_stray;
-use super::stream::{Job, Lane, StripeCopy, Task, last_physical};
+use super::stream::{Job, Lane, Scope, StripeCopy, Task, last_physical};
 use super::sums::Sums;
-use super::window::{WINDOW_BYTES, Window};
+use super::window::{Run, RunKind, WINDOW_BYTES, Window};
 use super::{ScrubError, ScrubOptions};
 use crate::filesystem::Filesystem;
+use crate::format::types::tree_name;
 use crate::owners::Unwritten;
 use crate::tree::{LostSubtree, TreeGeometry};
 use crate::units::{DeviceId, Logical, LogicalRange};
-use crate::volume::{Chunk, Layout};
+use crate::volume::Chunk;
+use crate::volume::read_policy::{Completion, Request, Selection as Picked};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -51,7 +54,10 @@ impl<'a> Engine<'a> {
     ) -> Result<Self, ScrubError> {
         let lanes = fs
             .members()
-            .map(|member| Lane::new(Arc::clone(member.device())).map(|lane| (member.devid(), lane)))
+            .map(|member| {
+                Lane::new(Arc::clone(member.device()), options.limit_bytes_per_second)
+                    .map(|lane| (member.devid(), lane))
+            })
             .collect::<Result<_, _>>()
             .map_err(ScrubError::Memory)?;
         let (fallback, unwritten, lost) = (Fallback::new(fs), Unwritten::new(fs), Mutex::default());
@@ -70,6 +76,29 @@ impl<'a> Engine<'a> {
         self.progress.is_cancelled()
     }
 
+    pub(super) fn selection(&self) -> &Selection {
+        &self.options.selection
+    }
+
+    pub(super) fn clock_ns(&self) -> u64 {
+        self.fs.clock_ns()
+    }
+
+    /// Lets the read policy pick one of the devices.
+    pub(super) fn select(&self, candidates: &[DeviceId], request: &Request) -> Option<Picked> {
+        self.fs.selector().select(candidates, request, self.clock_ns())
+    }
+
+    /// Tells the read policy how a read that it picked has ended.
+    pub(super) fn report(&self, picked: Option<Picked>, started_ns: u64, ok: bool) {
+        if let Some(picked) = picked {
+            let now_ns = self.clock_ns();
+            let latency_ns = now_ns.saturating_sub(started_ns);
+            let done = Completion { latency_ns, bytes: WINDOW_BYTES, ok, now_ns };
+            self.fs.selector().report(picked, &done);
+        }
+    }
+
     pub(super) fn is_mending(&self) -> bool {
         self.mending.is_some()
     }
@@ -77,7 +106,8 @@ impl<'a> Engine<'a> {
     /// Is this window one of those to be looked at?
     pub(super) fn wants(&self, window: &Window) -> bool {
         let number = window.from_bytes / WINDOW_BYTES;
-        self.mending.and_then(|m| m.places).is_none_or(|places| places.has(window.chunk.start(), number))
+        let has = |places: &Places| places.has(window.chunk.start(), number);
+        self.mending.and_then(|m| m.places).is_none_or(has) && self.selection().places.as_ref().is_none_or(has)
     }
 
     pub(super) fn is_present(&self, devid: DeviceId) -> bool {
@@ -97,7 +127,8 @@ impl<'a> Engine<'a> {
 
     pub(super) fn sums(&self, from: Logical) -> Sums<'_, Filesystem> {
         let geometry = self.geometry();
-        Sums::new(self.fs, self.fs.roots().csum, from, geometry.sectorsize(), geometry.csum_type().digest_len())
+        let sizes = (geometry.sectorsize(), geometry.csum_type().digest_len());
+        Sums::new(self.fs, self.fs.roots().csum, from, sizes, self.selection().is_everything())
     }
 
     pub(super) fn allocation<'e>(&'e self, chunk: &Chunk) -> Allocation<'e, Filesystem> {
@@ -106,7 +137,9 @@ impl<'a> Engine<'a> {
         let logs = self.log_blocks.iter().skip(from).take_while(|b| b.at < chunk.end());
         let extra: VecDeque<ExtraBlock> = logs.copied().collect();
         let sizes = (geometry.nodesize(), geometry.sectorsize());
-        Allocation::new(self.fs, self.fs.roots().extent, chunk.range(), sizes, extra, &self.fallback)
+        // To judge parity, old blocks of a row have to be known as well as new ones.
+        let since = self.selection().since_in(chunk).filter(|_| !has_parity(chunk));
+        Allocation::new(self.fs, self.fs.roots().extent, chunk.range(), sizes, since, extra, &self.fallback)
     }
 
     /// How far into its stripes the chunk can be read at all.
@@ -124,28 +157,30 @@ impl<'a> Engine<'a> {
 
     /// Judges a window whose stripes have all come in.
     pub(super) fn judge(&self, job: &Arc<Job>, copies: Vec<StripeCopy>) {
+        if job.scope == Scope::Part && copies.iter().any(|copy| !copy.verdict.bad.is_empty()) {
+            return self.queue_whole(job);
+        }
         let window = &job.window;
         let mut tally = Tally::new(self.cap());
         for copy in &copies {
-            let Some(stripe) = window.chunk.stripes().get(copy.stripe) else { continue };
+            let stripe = window.chunk.stripes().get(copy.stripe).filter(|s| self.selection().wants_device(s.devid));
+            let Some(stripe) = stripe else { continue };
             let counters = tally.device(stripe.devid);
             counters.add(&copy.verdict.counters);
             counters.last_physical = counters.last_physical.max(last_physical(window, copy.stripe).raw());
             let verdict = &copy.verdict.counters;
             tally.bytes += verdict.data_bytes_scrubbed + verdict.tree_bytes_scrubbed;
         }
-        let is_present = |devid| self.is_present(devid);
-        let (geometry, mending) = (self.geometry(), self.mending);
-        let is_unwritten = |at| self.unwritten.is_unwritten(at, u64::from(geometry.sectorsize()));
-        let bench = Bench { geometry, is_present: &is_present, is_unwritten: &is_unwritten, mending };
-        if window.chunk.profile().row().layout == Layout::Parity {
-            judge_rows(window, &copies, &bench, &mut tally);
-        } else {
-            judge_mirrors(window, &copies, &bench, &mut tally);
-        }
-        for run in &window.strays {
-            judge_stray(self.fs, window, run, &bench, &mut tally);
-        }
+        self.with_bench(|bench| {
+            match job.scope {
+                Scope::Part => {}
+                Scope::Whole if has_parity(&window.chunk) => judge_rows(window, &copies, bench, &mut tally),
+                Scope::Whole => judge_mirrors(window, &copies, bench, &mut tally),
+            }
+            for run in &window.strays {
+                judge_stray(self.fs, window, run, bench, &mut tally);
+            }
+        });
         let mends = std::mem::take(&mut tally.mends);
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
             (mending.sink)(mends);
@@ -157,6 +192,29 @@ impl<'a> Engine<'a> {
             }
         }
         job.group.add(tally);
+    }
+
+    /// Calls `judge` with what the judges need to know.
+    fn with_bench(&self, judge: impl FnOnce(&Bench<'_>)) {
+        let is_present = |devid| self.is_present(devid);
+        let (geometry, mending, selection) = (self.geometry(), self.mending, self.selection());
+        let is_unwritten = |at| self.unwritten.is_unwritten(at, u64::from(geometry.sectorsize()));
+        judge(&Bench { geometry, is_present: &is_present, is_unwritten: &is_unwritten, mending, selection });
+    }
+
+    /// Judges root blocks that could not be used: where a backup root stands in, its extent tree need not know them.
+    pub(super) fn judge_lost_roots(&self, tally: &mut Tally) {
+        for (at, check) in self.fs.lost_roots() {
+            if tally.findings.has_block(*at) {
+                continue;
+            }
+            let Ok(chunk) = self.fs.chunks().lookup(*at) else { continue };
+            let number = Window::number_of(chunk, *at);
+            let window = Window::new(Arc::new(chunk.clone()), number * WINDOW_BYTES);
+            let len_bytes = u64::from(self.geometry().nodesize());
+            let run = Run { logical: *at, len_bytes, kind: RunKind::Tree(*check), continues: false };
+            self.with_bench(|bench| judge_stray(self.fs, &window, &run, bench, tally));
+        }
     }
 
     /// Tells of a range that lies behind the end of every device of its chunk, without going through it.
@@ -285,8 +343,7 @@ impl Schedule {
 }
 
 fn note_of_lost(lost: &LostSubtree) -> String {
-    let tree =
-        lost.check.owner.map_or_else(String::new, |owner| format!("tree {}: ", crate::format::types::tree_name(owner)));
+    let tree = lost.check.owner.map_or_else(String::new, |owner| format!("{}: ", tree_name(owner)));
     let end = lost.end.map_or_else(|| "the end".to_owned(), |key| key.to_string());
     format!(
         "{tree}keys from {} to {end} are lost with block {} (level {}): {}",

@@ -4,14 +4,16 @@
 //! of them, then the other, so that the device does not seek between the copies for every window.
 
 use super::allocation::{Allocation, ExtentKind};
+use super::dispatch::Pick;
 use super::engine::Engine;
+use super::selection::Kinds;
 use super::sink::Tally;
-use super::stream::{Job, Task, needed};
+use super::stream::{Job, Task};
 use super::sums::{Part, Sums};
 use super::window::{Run, RunKind, WINDOW_BYTES, Window};
 use crate::filesystem::Filesystem;
 use crate::tree::ParentCheck;
-use crate::units::{DeviceId, LogicalRange};
+use crate::units::{DeviceId, Generation, LogicalRange};
 use crate::volume::Chunk;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +58,11 @@ impl Group {
         self.spoiled.store(true, Ordering::Relaxed);
     }
 
+    /// A window that is on its way goes round once more.
+    pub(super) fn enter_again(&self) {
+        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
     /// A window is through.
     pub(super) fn done(&self) {
         *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
@@ -90,6 +97,9 @@ pub(super) struct Planner<'e> {
     batch_windows: usize,
     /// The first stripe offset that no present device reaches.
     reach_bytes: u64,
+    /// Only windows that hold something this new are queued.
+    since: Option<Generation>,
+    has_new: bool,
     local: Tally,
 }
 
@@ -99,6 +109,7 @@ impl<'e> Planner<'e> {
         let several = devids.len() < chunk.stripes().len();
         let sums = engine.sums(chunk.start());
         let reach_bytes = engine.reach_bytes(&chunk);
+        let since = engine.selection().since_in(&chunk);
         Self {
             engine,
             group,
@@ -111,6 +122,8 @@ impl<'e> Planner<'e> {
                 (false, _) => BATCH,
             },
             reach_bytes,
+            since,
+            has_new: false,
             local: Tally::new(engine.cap()),
             chunk,
         }
@@ -118,16 +131,21 @@ impl<'e> Planner<'e> {
 
     /// Plans and queues the whole block group; returns when the last window is queued, or the run cancelled.
     pub(super) fn run(mut self) {
+        let selection = self.engine.selection();
+        let tree_blocks = selection.includes(Kinds::METADATA, &self.chunk);
+        let data = selection.includes(Kinds::DATA, &self.chunk);
         let mut allocation: Allocation<'e, Filesystem> = self.engine.allocation(&self.chunk);
         while let Some(extent) = allocation.next_extent() {
             if self.engine.is_cancelled() {
                 self.group.spoil();
                 break;
             }
+            let is_new = extent.generation.is_none() || extent.generation >= self.since;
             match extent.kind {
-                ExtentKind::Tree(check) => self.tree_block(extent.range, check),
-                ExtentKind::Data => self.data(extent.range, true),
-                ExtentKind::Unknown => self.data(extent.range, false),
+                ExtentKind::Tree(check) if tree_blocks => self.tree_block(extent.range, check, is_new),
+                ExtentKind::Data if data => self.data(extent.range, true, is_new),
+                ExtentKind::Unknown if data => self.data(extent.range, false, is_new),
+                _ => {}
             }
         }
         self.sums.skip_to(self.chunk.end());
@@ -140,7 +158,7 @@ impl<'e> Planner<'e> {
         self.group.add(self.local);
     }
 
-    fn tree_block(&mut self, range: LogicalRange, check: ParentCheck) {
+    fn tree_block(&mut self, range: LogicalRange, check: ParentCheck, is_new: bool) {
         let (at, nodesize) = (range.start, range.end - range.start);
         let run = Run { logical: at, len_bytes: nodesize, kind: RunKind::Tree(check), continues: false };
         let number = Window::number_of(&self.chunk, at);
@@ -148,12 +166,12 @@ impl<'e> Planner<'e> {
             return self.engine.beyond(&self.chunk, range, true, &mut self.local);
         }
         let whole = Window::holds_whole(&self.chunk, at, nodesize);
-        let window = self.window(number);
+        let window = self.window(number, is_new);
         if whole { window.runs.push(run) } else { window.strays.push(run) }
     }
 
     /// Queues the sectors of a data extent; where nothing says that it is one, only those with checksums.
-    fn data(&mut self, range: LogicalRange, is_extent: bool) {
+    fn data(&mut self, range: LogicalRange, is_extent: bool, is_new: bool) {
         let mut at = range.start;
         while at < range.end {
             let number = Window::number_of(&self.chunk, at);
@@ -167,13 +185,13 @@ impl<'e> Planner<'e> {
             if end <= at {
                 return;
             }
-            self.data_in_window(number, at..end, at > range.start, is_extent);
+            self.window(number, is_new);
+            self.data_in_window(at..end, at > range.start, is_extent);
             at = end;
         }
     }
 
-    fn data_in_window(&mut self, number: u64, range: LogicalRange, mut continues: bool, is_extent: bool) {
-        self.window(number);
+    fn data_in_window(&mut self, range: LogicalRange, mut continues: bool, is_extent: bool) {
         let Self { sums, window: Some((_, window)), local, .. } = self else { return };
         sums.cover(range, &mut |part| {
             let (range, kind) = match part {
@@ -194,10 +212,11 @@ impl<'e> Planner<'e> {
     }
 
     /// The window with this number; the one before it is complete.
-    fn window(&mut self, number: u64) -> &mut Window {
+    fn window(&mut self, number: u64, is_new: bool) -> &mut Window {
         if self.window.as_ref().is_none_or(|(have, _)| *have != number) {
             self.flush_window();
         }
+        self.has_new |= is_new;
         let chunk = &self.chunk;
         let (_, window) =
             self.window.get_or_insert_with(|| (number, Window::new(Arc::clone(chunk), number * WINDOW_BYTES)));
@@ -205,8 +224,9 @@ impl<'e> Planner<'e> {
     }
 
     fn flush_window(&mut self) {
+        let has_new = std::mem::take(&mut self.has_new);
         let window = self.window.take().map(|(_, window)| window);
-        self.batch.extend(window.filter(|w| !w.is_empty() && self.engine.wants(w)));
+        self.batch.extend(window.filter(|w| has_new && !w.is_empty() && self.engine.wants(w)));
         if self.batch.len() >= self.batch_windows {
             self.flush_batch();
         }
@@ -216,25 +236,24 @@ impl<'e> Planner<'e> {
         let batch = std::mem::take(&mut self.batch);
         let most = (self.batch_windows * BATCHES_IN_FLIGHT).max(MIN_IN_FLIGHT);
         self.group.enter(most.saturating_sub(batch.len()), batch.len());
-        let jobs: Vec<(Arc<Job>, Vec<usize>)> = batch.into_iter().map(|window| self.job(window)).collect();
+        let jobs: Vec<(Arc<Job>, Vec<Pick>)> = batch.into_iter().map(|window| self.job(window)).collect();
         for nth in 0..self.chunk.stripes().len() {
-            for (job, _) in jobs.iter().filter(|(_, stripes)| stripes.contains(&nth)) {
-                self.engine.queue(Task { job: Arc::clone(job), stripe: nth });
+            for (job, picks) in &jobs {
+                if let Some((stripe, selection)) = picks.iter().find(|(stripe, _)| *stripe == nth) {
+                    self.engine.queue(Task { job: Arc::clone(job), stripe: *stripe, selection: *selection });
+                }
             }
         }
-        for (job, _) in jobs.iter().filter(|(_, stripes)| stripes.is_empty()) {
+        for (job, _) in jobs.iter().filter(|(_, picks)| picks.is_empty()) {
             self.engine.judge(job, Vec::new());
             self.group.done();
         }
     }
 
-    /// The window as a job, with the stripes that are there to be read.
-    fn job(&self, window: Window) -> (Arc<Job>, Vec<usize>) {
-        let stripes: Vec<usize> = (0..window.chunk.stripes().len())
-            .filter(|nth| window.chunk.stripes().get(*nth).is_some_and(|s| self.engine.is_present(s.devid)))
-            .filter(|nth| !needed(&window, *nth).is_empty())
-            .collect();
-        (Arc::new(Job::new(window, Arc::clone(&self.group), stripes.len())), stripes)
+    /// The window as a job, with the stripes that are to be read.
+    fn job(&self, window: Window) -> (Arc<Job>, Vec<Pick>) {
+        let (scope, picks) = self.engine.picks(&window);
+        (Arc::new(Job::new(Arc::new(window), Arc::clone(&self.group), scope, picks.len())), picks)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::mend::{self, Choice, Guess, LostCopies, Mend, Mending, ProvenBytes, Source};
+use super::selection::Selection;
 use super::sink::Tally;
 use super::stream::StripeCopy;
 use super::verify::{BadPiece, Unreadable, unreadable_in};
@@ -21,6 +22,8 @@ pub(super) struct Bench<'a> {
     pub(super) is_unwritten: &'a (dyn Fn(Logical) -> bool + Sync),
     /// Are right bytes to be collected, and by which rules?
     pub(super) mending: Option<&'a Mending<'a>>,
+    /// What is to be told of.
+    pub(super) selection: &'a Selection,
 }
 
 impl Bench<'_> {
@@ -253,6 +256,9 @@ impl Found<'_> {
     pub(super) fn tell(self, bench: &Bench<'_>, tally: &mut Tally) {
         let sectors = bench.sectors(self.len_bytes);
         let kind = self.run.finding_kind();
+        if !bench.selection.wants_finding(kind, self.copy.place.devid) {
+            return;
+        }
         let owner = match self.run.kind {
             RunKind::Tree(check) => check.owner.map(|o| o.raw()),
             RunKind::Summed(_) | RunKind::Unsummed => None,

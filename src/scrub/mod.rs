@@ -5,6 +5,8 @@
 //! engine or read policy.
 
 mod allocation;
+mod dispatch;
+pub mod earlier;
 mod engine;
 mod extra;
 mod fallback;
@@ -15,10 +17,12 @@ mod links;
 pub mod mend;
 mod notes;
 pub mod outcome;
+mod pace;
 mod parity;
 mod progress;
 mod relink;
 mod run;
+pub mod selection;
 mod sink;
 mod stray;
 mod stream;
@@ -30,7 +34,8 @@ mod whose;
 mod window;
 
 pub use progress::Progress;
-pub use run::{describe, scrub, scrub_and_mend};
+pub use run::{describe, scrub, scrub_and_mend, scrub_on};
+pub use selection::{Copies, Kinds, Selection};
 pub use whose::owners_of;
 
 use thiserror::Error;
@@ -42,12 +47,21 @@ pub struct ScrubOptions {
     pub threads_per_device: usize,
     /// Findings that are listed; the rest is counted.
     pub max_findings: usize,
+    /// What to look at.
+    pub selection: Selection,
+    /// The most bytes to read from each device per second.
+    pub limit_bytes_per_second: Option<u64>,
 }
 
 impl Default for ScrubOptions {
     /// Four threads keep a fast disk busy with requests of 1 MiB; 100,000 findings take about 20 MB.
     fn default() -> Self {
-        Self { threads_per_device: 4, max_findings: 100_000 }
+        Self {
+            threads_per_device: 4,
+            max_findings: 100_000,
+            selection: Selection::default(),
+            limit_bytes_per_second: None,
+        }
     }
 }
 

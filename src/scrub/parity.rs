@@ -76,7 +76,7 @@ impl<'a> RowJudge<'a> {
                 .for_each(|w| *w = true);
         }
         let (open, sources) = self.rebuild_all(&mut columns);
-        self.report_blocks(&bad, &open, tally);
+        self.report_blocks(&bad, &open, &columns, tally);
         if self.bench.mending.is_some() {
             self.mend_blocks(&bad, &columns, &sources, tally);
         }
@@ -273,7 +273,26 @@ impl<'a> RowJudge<'a> {
         }
     }
 
-    fn report_blocks(&self, bad: &[(usize, &BadPiece)], open: &BTreeSet<Logical>, tally: &mut Tally) {
+    /// A block without checksum on a missing device that the rest of its row gives is as good as the last copy of a
+    /// RAID1: it cannot be proven, and nothing speaks against it.
+    fn has_unproven_source(&self, block: &Block<'_>, columns: &[ColumnBytes]) -> bool {
+        let sectors = block.offset / self.sectorsize()..(block.offset + block.len) / self.sectorsize();
+        let is_whole =
+            |c: &ColumnBytes| c.bytes.is_some() && c.wrong.get(sectors.clone()).is_some_and(|w| !w.contains(&true));
+        let mut others = columns.iter().enumerate().filter(|(number, _)| *number != block.column);
+        let parity = [Some(&self.full.p), self.full.q.as_ref()].into_iter().flatten();
+        let mut stands =
+            parity.filter_map(|c| self.read(c)).filter(|(_, failed)| !failed.iter().any(|s| sectors.contains(s)));
+        block.run.kind == RunKind::Unsummed && others.all(|(_, c)| is_whole(c)) && stands.next().is_some()
+    }
+
+    fn report_blocks(
+        &self,
+        bad: &[(usize, &BadPiece)],
+        open: &BTreeSet<Logical>,
+        columns: &[ColumnBytes],
+        tally: &mut Tally,
+    ) {
         for (column, piece) in bad {
             let Some(run) = self.window.runs.get(piece.run) else { continue };
             let repair = self.prospect(run, open.contains(&piece.logical));
@@ -282,7 +301,7 @@ impl<'a> RowJudge<'a> {
         let reported: BTreeSet<Logical> = bad.iter().map(|(_, piece)| piece.logical).collect();
         let lacks_content = |b: &Block<'_>| b.run.kind == RunKind::Unsummed && (self.bench.is_unwritten)(b.logical);
         let absent = self.blocks().filter(|b| open.contains(&b.logical) && !reported.contains(&b.logical));
-        for block in absent.filter(|b| !lacks_content(b)) {
+        for block in absent.filter(|b| !lacks_content(b) && !self.has_unproven_source(b, columns)) {
             let (problem, evidence) = (Problem::Missing, Evidence::None);
             let len_bytes = block.len as u64;
             let piece = BadPiece { logical: block.logical, len_bytes, run: 0, problem, evidence };
@@ -348,7 +367,8 @@ impl<'a> RowJudge<'a> {
 
     fn report_parity(&self, parity: &Parity<'_>, other_fits: &dyn Fn(usize) -> bool, tally: &mut Tally) {
         let ParityState::Read { wrong, unreadable } = parity.state else { return };
-        if wrong.is_empty() {
+        let is_wanted = self.bench.selection.wants_finding(FindingKind::Parity, parity.column.place.devid);
+        if wrong.is_empty() || !is_wanted {
             return;
         }
         let sectorsize = self.sectorsize();

@@ -1,5 +1,6 @@
 //! One scrub from start to outcome.
 
+use super::earlier::{Earlier, GroupDone, Observer};
 use super::engine::Engine;
 use super::fallback::log_blocks;
 use super::finding::RepairState;
@@ -7,23 +8,24 @@ use super::mend::Mending;
 use super::outcome::{DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
 use super::relink::report_broken_links;
+use super::selection::Copies;
 use super::sink::Tally;
 use super::supers::scrub_supers;
 use super::tally::Counters;
 use super::{ScrubError, ScrubOptions};
 use crate::filesystem::Filesystem;
 use crate::owners::OwnerTable;
-use crate::units::DeviceId;
+use crate::units::{DeviceId, Logical};
 use crate::volume::Chunk;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Scrubs `fs`: super blocks, then all block groups. Blocks until done or cancelled.
 pub fn scrub(fs: &Filesystem, options: &ScrubOptions, progress: &Progress) -> Result<ScrubOutcome, ScrubError> {
-    run(fs, options, progress, None)
+    Run { fs, options, progress, mending: None, observer: None, earlier: None }.run()
 }
 
 /// Scrubs what `mending` names, and hands over the right bytes of all that is bad and has them. Super blocks are judged,
@@ -34,54 +36,120 @@ pub fn scrub_and_mend(
     progress: &Progress,
     mending: &Mending<'_>,
 ) -> Result<ScrubOutcome, ScrubError> {
-    run(fs, options, progress, Some(mending))
+    Run { fs, options, progress, mending: Some(mending), observer: None, earlier: None }.run()
 }
 
-fn run(
+/// Scrubs in several sittings: what `earlier` ones found is part of the outcome, and `observer` is told of each block group
+/// that is done. Which block groups need no second look is in the options' selection.
+pub fn scrub_on(
     fs: &Filesystem,
     options: &ScrubOptions,
     progress: &Progress,
-    mending: Option<&Mending<'_>>,
+    observer: &dyn Observer,
+    earlier: Option<&Earlier>,
 ) -> Result<ScrubOutcome, ScrubError> {
-    let (started, clock) = (SystemTime::now(), Instant::now());
-    let logs = log_blocks(fs);
-    let has_log = !logs.is_empty();
-    let expected = expected_bytes(fs);
-    let expected_sum = expected.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-    progress.bytes_total.store(expected_sum, Ordering::Relaxed);
-    let engine = Engine::new(fs, options, progress, logs, mending)?;
-    let places = mending.and_then(|m| m.places);
-    let wanted = |chunk: &&Chunk| places.is_none_or(|places| places.has_any_of(chunk.start()));
-    let chunks: Vec<Arc<Chunk>> = fs.chunks().iter().filter(wanted).map(|chunk| Arc::new(chunk.clone())).collect();
-    let mut tally = Tally::new(options.max_findings);
-    scrub_supers(fs, &mut tally);
-    tally.append(engine.run(chunks, &|_, _| {}));
-    report_broken_links(fs, &mut tally);
-    let status = if progress.is_cancelled() { Status::Interrupted } else { Status::Finished };
-    let mut notes = super::notes::of_filesystem(fs, has_log);
-    notes.extend(super::notes::of_tally(&tally, fs, status));
-    let bytes_total = if status == Status::Finished { tally.bytes } else { expected_sum.max(tally.bytes) };
-    let worst = tally.worst;
-    let devices = devices(fs, &tally, &expected);
-    let mut totals = Counters::default();
-    devices.iter().for_each(|device| totals.add(&device.counters));
-    let (bytes_scrubbed, findings) = (tally.bytes, tally.findings);
-    let (findings, findings_omitted) = findings.into_sorted();
-    Ok(ScrubOutcome {
-        filesystem: describe(fs),
-        status,
-        verdict: verdict(fs, worst),
-        started,
-        duration: clock.elapsed(),
-        bytes_total,
-        bytes_scrubbed,
-        totals,
-        devices,
-        findings,
-        findings_omitted,
-        owners: OwnerTable::default(),
-        notes,
-    })
+    Run { fs, options, progress, mending: None, observer: Some(observer), earlier }.run()
+}
+
+struct Run<'a> {
+    fs: &'a Filesystem,
+    options: &'a ScrubOptions,
+    progress: &'a Progress,
+    mending: Option<&'a Mending<'a>>,
+    observer: Option<&'a dyn Observer>,
+    earlier: Option<&'a Earlier>,
+}
+
+impl Run<'_> {
+    fn run(self) -> Result<ScrubOutcome, ScrubError> {
+        let (now, clock) = (SystemTime::now(), Instant::now());
+        let logs = log_blocks(self.fs);
+        let has_log = !logs.is_empty();
+        let engine = Engine::new(self.fs, self.options, self.progress, logs, self.mending)?;
+        let places = self.mending.and_then(|mending| mending.places);
+        let (selection, generation) = (&self.options.selection, self.fs.superblock().generation());
+        let wanted = |chunk: &&Chunk| {
+            places.is_none_or(|places| places.has_any_of(chunk.start())) && selection.wants_chunk(chunk, generation)
+        };
+        let chunks: Vec<Arc<Chunk>> = self.fs.chunks().iter().filter(wanted).cloned().map(Arc::new).collect();
+        let expected = expected_bytes(self.fs, &chunks, selection.copies);
+        let expected_sum = expected.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        self.progress.bytes_total.store(expected_sum, Ordering::Relaxed);
+
+        let mut tally = self.earlier.map_or_else(|| Tally::new(self.options.max_findings), |e| self.recall(e));
+        let bytes_before = tally.bytes;
+        self.superblocks(&mut tally);
+        tally.append(engine.run(chunks, &|chunk, tally| self.tell(Some(chunk.start()), tally)));
+        engine.judge_lost_roots(&mut tally);
+        report_broken_links(self.fs, &mut tally);
+
+        let status = if self.progress.is_cancelled() { Status::Interrupted } else { Status::Finished };
+        let mut notes = super::notes::of_filesystem(self.fs, has_log);
+        notes.extend(super::notes::of_tally(&tally, self.fs, status));
+        notes.extend(selection.notes());
+        let expected_sum = expected_sum.saturating_add(bytes_before);
+        let bytes_total = if status == Status::Finished { tally.bytes } else { expected_sum.max(tally.bytes) };
+        let devices = devices(self.fs, &tally, &expected);
+        let mut totals = Counters::default();
+        devices.iter().for_each(|device| totals.add(&device.counters));
+        let (worst, bytes_scrubbed) = (tally.worst, tally.bytes);
+        let (findings, findings_omitted) = tally.findings.into_sorted();
+        let before = self.earlier.map(|earlier| (earlier.started, earlier.duration));
+        Ok(ScrubOutcome {
+            filesystem: describe(self.fs),
+            status,
+            verdict: verdict(self.fs, worst),
+            started: before.map_or(now, |(started, _)| started),
+            duration: before.map_or(Duration::ZERO, |(_, duration)| duration) + clock.elapsed(),
+            bytes_total,
+            bytes_scrubbed,
+            totals,
+            devices,
+            findings,
+            findings_omitted,
+            owners: OwnerTable::default(),
+            notes,
+        })
+    }
+
+    /// The super blocks, unless an earlier sitting has seen the same ones.
+    fn superblocks(&self, tally: &mut Tally) {
+        let generation = self.fs.superblock().generation();
+        if self.earlier.and_then(|earlier| earlier.superblocks_done) == Some(generation) {
+            return;
+        }
+        let mut own = Tally::new(self.options.max_findings);
+        scrub_supers(self.fs, &self.options.selection, &mut own);
+        self.tell(None, &own);
+        tally.append(own);
+    }
+
+    /// The tally as the earlier sittings left it.
+    fn recall(&self, earlier: &Earlier) -> Tally {
+        let mut tally = Tally::new(self.options.max_findings);
+        for finding in &earlier.findings {
+            tally.recall(finding.clone());
+        }
+        tally.findings.omit(earlier.findings_omitted);
+        tally.devices = earlier.counters.clone();
+        tally.bytes = earlier.bytes;
+        tally.unsummed_bytes = earlier.unsummed_bytes;
+        tally
+    }
+
+    fn tell(&self, start: Option<Logical>, tally: &Tally) {
+        let Some(observer) = self.observer else { return };
+        let (findings, findings_omitted) = tally.findings.to_sorted();
+        observer.group_done(GroupDone {
+            start,
+            generation: self.fs.superblock().generation(),
+            counters: tally.devices.clone(),
+            findings,
+            findings_omitted,
+            bytes: tally.bytes,
+            unsummed_bytes: tally.unsummed_bytes,
+        });
+    }
 }
 
 /// What a report says of the file system.
@@ -125,15 +193,20 @@ fn devices(fs: &Filesystem, tally: &Tally, expected: &BTreeMap<DeviceId, u64>) -
     devices
 }
 
-/// Allocated bytes of data and trees on each present device, as far as the block group items tell.
-fn expected_bytes(fs: &Filesystem) -> BTreeMap<DeviceId, u64> {
+/// Allocated bytes of data and trees on each present device in these chunks, as far as the block group items tell.
+fn expected_bytes(fs: &Filesystem, chunks: &[Arc<Chunk>], copies: Copies) -> BTreeMap<DeviceId, u64> {
     let mut expected: BTreeMap<DeviceId, u64> = BTreeMap::new();
-    for group in fs.block_groups() {
-        let Ok(chunk) = fs.chunks().lookup(group.start) else { continue };
-        let used = group.used_bytes.unwrap_or(0).min(group.length_bytes);
+    let used: BTreeMap<Logical, u64> =
+        fs.block_groups().iter().map(|g| (g.start, g.used_bytes.unwrap_or(0).min(g.length_bytes))).collect();
+    for chunk in chunks {
+        let used = used.get(&chunk.start()).copied().unwrap_or(0);
         let stripes = chunk.stripes().len() as u64;
-        let each = (u128::from(used) * u128::from(chunk.mirrors()) / u128::from(stripes.max(1))) as u64;
+        let read_copies = if copies == Copies::One { 1 } else { chunk.mirrors() };
+        let each = (u128::from(used) * u128::from(read_copies) / u128::from(stripes.max(1))) as u64;
         for stripe in chunk.stripes().iter().filter(|s| fs.device(s.devid).is_some()) {
+            if matches!(copies, Copies::OnDevice(only) if only != stripe.devid) {
+                continue;
+            }
             let sum = expected.entry(stripe.devid).or_default();
             *sum = sum.saturating_add(each);
         }

@@ -1,11 +1,11 @@
 //! Where results gather: counters per device, findings up to a cap, links. Each block group has its own, so that an
 //! unfinished one can be left out of a checkpoint; order of arrival does not change what comes out.
 
-use super::finding::{Finding, RepairState};
+use super::finding::{Finding, FindingKind, RepairState};
 use super::links::Links;
 use super::mend::Mend;
 use super::tally::Counters;
-use crate::units::DeviceId;
+use crate::units::{DeviceId, Logical};
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Findings beside one another in report order; a heap of these gives up the last one first.
@@ -48,6 +48,18 @@ impl FindingList {
     /// Counts findings that nobody will list.
     pub(super) fn omit(&mut self, count: u64) {
         self.omitted = self.omitted.saturating_add(count);
+    }
+
+    /// Is one of the findings about the tree block at `at`?
+    pub(super) fn has_block(&self, at: Logical) -> bool {
+        self.heap.iter().any(|f| f.0.kind == FindingKind::Metadata && f.0.logical == at)
+    }
+
+    /// The findings in report order, and the number of those left out.
+    pub(super) fn to_sorted(&self) -> (Vec<Finding>, u64) {
+        let mut findings: Vec<Finding> = self.heap.iter().map(|f| f.0.clone()).collect();
+        findings.sort_by_key(Finding::sort_key);
+        (findings, self.omitted)
     }
 
     pub(super) fn append(&mut self, other: Self) {
@@ -100,6 +112,12 @@ impl Tally {
             RepairState::Impossible => counters.uncorrectable_errors += sectors,
             RepairState::Done | RepairState::Failed | RepairState::Undecidable => {}
         }
+        self.worst = self.worst.max(Some(finding.repair));
+        self.findings.push(finding);
+    }
+
+    /// Takes in a finding of an earlier sitting, whose counters are known.
+    pub(super) fn recall(&mut self, finding: Finding) {
         self.worst = self.worst.max(Some(finding.repair));
         self.findings.push(finding);
     }

@@ -6,11 +6,14 @@
 
 use super::engine::Engine;
 use super::group::Group;
+use super::pace::Pace;
+use super::selection::has_parity;
 use super::verify::{CopyVerdict, Unreadable, verify};
 use super::window::{WINDOW_BYTES, Window};
 use crate::device::{BufferPool, Coalesce, FailedSector, Limits, PooledBuffer, ReadDevice, read_tolerant};
 use crate::units::Physical;
-use crate::volume::{Layout, STRIPE_LEN_BYTES};
+use crate::volume::STRIPE_LEN_BYTES;
+use crate::volume::read_policy::Selection;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,10 +31,20 @@ pub(super) struct StripeCopy {
     pub(super) buffer: Option<PooledBuffer>,
 }
 
+/// How much of a window is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All stripes, and whole rows where there is parity: it can be judged.
+    Whole,
+    /// Some stripes, and only what is allocated: enough where nothing is bad.
+    Part,
+}
+
 /// A window on its way.
 pub(super) struct Job {
-    pub(super) window: Window,
+    pub(super) window: Arc<Window>,
     pub(super) group: Arc<Group>,
+    pub(super) scope: Scope,
     copies: Mutex<Vec<StripeCopy>>,
     pending: AtomicUsize,
     spoiled: AtomicBool,
@@ -39,10 +52,11 @@ pub(super) struct Job {
 
 impl Job {
     /// A window whose `stripes` stripes are about to be queued.
-    pub(super) fn new(window: Window, group: Arc<Group>, stripes: usize) -> Self {
+    pub(super) fn new(window: Arc<Window>, group: Arc<Group>, scope: Scope, stripes: usize) -> Self {
         Self {
             window,
             group,
+            scope,
             copies: Mutex::new(Vec::with_capacity(stripes)),
             pending: AtomicUsize::new(stripes),
             spoiled: AtomicBool::new(false),
@@ -69,6 +83,8 @@ impl Job {
 pub(super) struct Task {
     pub(super) job: Arc<Job>,
     pub(super) stripe: usize,
+    /// Where the read policy picked the stripe: to be reported to it.
+    pub(super) selection: Option<Selection>,
 }
 
 #[derive(Default)]
@@ -80,6 +96,7 @@ struct Pending {
 /// The queue and the buffers of one member.
 pub(super) struct Lane {
     device: Arc<dyn ReadDevice>,
+    pace: Option<Pace>,
     pool: BufferPool,
     pending: Mutex<Pending>,
     arrived: Condvar,
@@ -87,9 +104,9 @@ pub(super) struct Lane {
 
 impl Lane {
     /// A lane for `device`; fails where there is no memory for its buffers.
-    pub(super) fn new(device: Arc<dyn ReadDevice>) -> std::io::Result<Self> {
+    pub(super) fn new(device: Arc<dyn ReadDevice>, limit: Option<u64>) -> std::io::Result<Self> {
         let pool = BufferPool::new(BUFFERS_PER_DEVICE, WINDOW_BYTES as usize)?;
-        Ok(Self { device, pool, pending: Mutex::default(), arrived: Condvar::new() })
+        Ok(Self { device, pace: limit.map(Pace::new), pool, pending: Mutex::default(), arrived: Condvar::new() })
     }
 
     /// Queues a task behind all others.
@@ -125,7 +142,9 @@ impl Lane {
                 finish(engine, &task.job, None);
                 continue;
             }
+            let started_ns = engine.clock_ns();
             let unreadable = self.read(&task, &mut buffer, engine);
+            engine.report(task.selection, started_ns, unreadable.is_empty());
             match hashers {
                 Some(hashers) => hashers.spawn(move |_| judge_stripe(engine, &task, buffer, unreadable)),
                 None => judge_stripe(engine, &task, buffer, unreadable),
@@ -140,11 +159,14 @@ impl Lane {
         let base = window.chunk.stripes().get(task.stripe).map(|s| s.offset + window.from_bytes).unwrap_or_default();
         let mut unreadable = Vec::new();
         let mut failed: Vec<FailedSector> = Vec::new();
-        let pieces = needed(window, task.stripe).into_iter().map(|r| base + r.start..base + r.end);
+        let pieces = needed(window, task.stripe, task.job.scope).into_iter().map(|r| base + r.start..base + r.end);
         for request in Coalesce::new(pieces, Limits::default()) {
             let offset = (request.start - base) as usize;
             let len = (request.end - request.start) as usize;
             let Some(buffer) = buffer.get_mut(offset..offset + len) else { continue };
+            if let Some(pace) = &self.pace {
+                pace.wait(len as u64, engine.progress());
+            }
             read_tolerant(&*self.device, request.start, buffer, sectorsize, &mut failed);
             let first = offset / sectorsize;
             unreadable.extend(failed.drain(..).map(|f| (first + f.index, f.errno)));
@@ -155,8 +177,8 @@ impl Lane {
 
 /// The parts of stripe number `stripe` that are needed to judge the window, as offsets into it, ascending. Where there is
 /// parity, every row with something allocated is needed whole.
-pub(super) fn needed(window: &Window, stripe: usize) -> Vec<Range<u64>> {
-    if window.chunk.profile().row().layout != Layout::Parity {
+pub(super) fn needed(window: &Window, stripe: usize, scope: Scope) -> Vec<Range<u64>> {
+    if scope == Scope::Part || !has_parity(&window.chunk) {
         return window
             .runs
             .iter()
@@ -173,10 +195,11 @@ pub(super) fn needed(window: &Window, stripe: usize) -> Vec<Range<u64>> {
 
 fn judge_stripe(engine: &Engine<'_>, task: &Task, buffer: PooledBuffer, unreadable: Unreadable) {
     let window = &task.job.window;
-    let verdict = verify(window, task.stripe, &buffer, &unreadable, engine.geometry());
+    let compare = task.job.scope == Scope::Whole && window.chunk.mirrors() > 1;
+    let verdict = verify(window, task.stripe, &buffer, &unreadable, engine.geometry(), compare);
     let bytes = verdict.counters.data_bytes_scrubbed + verdict.counters.tree_bytes_scrubbed;
     engine.progress().advance(bytes, verdict.bad.len() as u64);
-    let keep = engine.is_mending() || window.chunk.profile().row().layout == Layout::Parity;
+    let keep = engine.is_mending() || (task.job.scope == Scope::Whole && has_parity(&window.chunk));
     let buffer = keep.then_some(buffer);
     finish(engine, &task.job, Some(StripeCopy { stripe: task.stripe, verdict, unreadable, buffer }));
 }
@@ -194,5 +217,5 @@ fn finish(engine: &Engine<'_>, job: &Arc<Job>, copy: Option<StripeCopy>) {
 /// The highest byte that a stripe's part of a window reaches on its device.
 pub(super) fn last_physical(window: &Window, stripe: usize) -> Physical {
     let base = window.chunk.stripes().get(stripe).map(|s| s.offset + window.from_bytes).unwrap_or_default();
-    needed(window, stripe).last().map_or(base, |range| base + range.end)
+    needed(window, stripe, Scope::Part).last().map_or(base, |range| base + range.end)
 }

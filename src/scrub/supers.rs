@@ -3,6 +3,7 @@
 //! Kernel: `scrub_supers`, which compares the generation with that of the last commit.
 
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
+use super::selection::Selection;
 use super::sink::Tally;
 use crate::filesystem::Filesystem;
 use crate::format::{SUPERBLOCK_BYTES, SuperblockError};
@@ -10,8 +11,8 @@ use crate::units::{Logical, MirrorNum, Physical};
 use crate::volume::{Member, Profile, SuperblockCopy, SuperblockDefect};
 
 /// Adds what is wrong with any super block copy.
-pub(super) fn scrub_supers(fs: &Filesystem, tally: &mut Tally) {
-    for member in fs.members() {
+pub(super) fn scrub_supers(fs: &Filesystem, selection: &Selection, tally: &mut Tally) {
+    for member in fs.members().filter(|m| selection.wants_finding(FindingKind::Superblock, m.devid())) {
         for (nth, copy) in member.superblock_copies().iter().enumerate() {
             judge(fs, member, nth, copy, tally);
         }

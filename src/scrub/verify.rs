@@ -38,16 +38,17 @@ pub(super) struct CopyVerdict {
     pub(super) links: Vec<BlockLink>,
 }
 
-/// Verifies what stripe number `stripe` holds of `window` in `bytes`.
+/// Verifies what stripe number `stripe` holds of `window` in `bytes`; with `compare`, sectors without checksum are made
+/// ready to be held against their other copies.
 pub(super) fn verify(
     window: &Window,
     stripe: usize,
     bytes: &[u8],
     unreadable: &Unreadable,
     geometry: &TreeGeometry,
+    compare: bool,
 ) -> CopyVerdict {
     let mut copy = Copy { window, geometry, unreadable, verdict: CopyVerdict::default(), run: 0 };
-    let compare = window.chunk.mirrors() > 1;
     for (number, run) in window.runs.iter().enumerate() {
         copy.run = number;
         for (piece, offset) in window.pieces_on(run, stripe) {

@@ -5,7 +5,7 @@
 use super::block::TreeBlock;
 use super::source::{BlockSource, LostBlock, TreeRoot};
 use crate::format::Key;
-use crate::units::Logical;
+use crate::units::{Generation, Logical};
 use std::sync::Arc;
 
 /// A subtree that no copy could give, with the keys that are lost with it.
@@ -36,12 +36,21 @@ pub struct Cursor<'s, S: BlockSource + ?Sized> {
     root: TreeRoot,
     path: Vec<Step>,
     lost: Vec<LostSubtree>,
+    since: Option<Generation>,
 }
 
 impl<'s, S: BlockSource + ?Sized> Cursor<'s, S> {
     /// A cursor on `root`, standing nowhere until [`Self::seek`].
     pub fn new(source: &'s S, root: TreeRoot) -> Self {
-        Self { source, root, path: Vec::new(), lost: Vec::new() }
+        Self { source, root, path: Vec::new(), lost: Vec::new(), since: None }
+    }
+
+    /// Passes over subtrees that have not changed since before generation `since`. Items older than that may still be
+    /// seen: they share a leaf with newer ones.
+    #[must_use]
+    pub fn since(mut self, since: Option<Generation>) -> Self {
+        self.since = since;
+        self
     }
 
     /// Moves to the first item at or above `key`.
@@ -141,6 +150,10 @@ impl<'s, S: BlockSource + ?Sized> Cursor<'s, S> {
             self.path.last_mut()?.slot += 1;
             return None;
         };
+        if self.since.is_some_and(|since| ptr.generation < since) {
+            self.path.last_mut()?.slot += 1;
+            return None;
+        }
         let check = block.child_check(&ptr);
         self.source.expect(&mut (step.slot..block.len()).filter_map(|slot| {
             let ptr = block.key_ptr(slot)?;

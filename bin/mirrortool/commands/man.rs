@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 /// Where in a written page the options go.
@@ -48,12 +48,14 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     commands.map(page).collect()
 }
 
-fn page(command: Command) -> io::Result<(String, Vec<u8>)> {
+fn page(mut command: Command) -> io::Result<(String, Vec<u8>)> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let written = WRITTEN.iter().find(|(page, _)| *page == name).map_or("", |(_, text)| text);
     let (before, after) = written.split_once(OPTIONS_HERE).unwrap_or((written, ""));
     let has_options = command.get_arguments().any(|argument| !argument.is_hide_set());
     let has_commands = command.get_subcommands().any(|subcommand| !subcommand.is_hide_set());
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").replace('-', "\\-");
     let man = Man::new(command)
         .title(name.to_uppercase())
         .section("8")
@@ -62,7 +64,7 @@ fn page(command: Command) -> io::Result<(String, Vec<u8>)> {
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
-    man.render_synopsis_section(&mut text)?;
+    writeln!(text, ".SH SYNOPSIS\n.B {usage}")?;
     text.extend_from_slice(before.as_bytes());
     if has_commands {
         man.render_subcommands_section(&mut text)?;

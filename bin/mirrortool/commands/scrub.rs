@@ -39,8 +39,11 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let sink = args.report.prepare(utc_offset)?;
     args.input.warn_of_users();
     let filesystem = args.input.open()?;
-    let options =
-        ScrubOptions { threads_per_device: usize::from(args.threads), max_findings: args.report.max_findings };
+    let options = ScrubOptions {
+        threads_per_device: usize::from(args.threads),
+        max_findings: args.report.max_findings,
+        ..ScrubOptions::default()
+    };
     let progress = Progress::default();
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
     let job = || scrub(&filesystem, &options, &progress);

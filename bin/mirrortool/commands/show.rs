@@ -38,11 +38,12 @@ fn inventory(filesystem: &Filesystem) -> Inventory {
     let info = describe(filesystem);
     let present: Vec<DeviceId> = filesystem.members().map(|member| member.devid()).collect();
     let chunks = || filesystem.chunks().iter();
+    let warnings = filesystem.set().warnings().iter().map(ToString::to_string);
     Inventory {
         members: members(filesystem),
         groups: group_sums(chunks()),
         rounds: Redundancy::new(chunks(), &present, &info.missing_devids).rounds(MAX_LOST_DEVICES),
-        notes: filesystem.notes().to_vec(),
+        notes: warnings.chain(filesystem.notes().iter().cloned()).collect(),
         filesystem: info,
     }
 }

@@ -1,0 +1,53 @@
+//! A scrub in several sittings: what earlier ones found, and what is told to whoever keeps it for the next.
+
+use super::finding::Finding;
+use super::tally::Counters;
+use crate::units::{DeviceId, Generation, Logical};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+/// One block group that has been looked at to its end.
+#[derive(Clone, Debug)]
+pub struct GroupDone {
+    /// Where it starts; `None` stands for the super blocks.
+    pub start: Option<Logical>,
+    /// The generation of the file system.
+    pub generation: Generation,
+    /// By device.
+    pub counters: BTreeMap<DeviceId, Counters>,
+    /// In report order, at most the cap of the options.
+    pub findings: Vec<Finding>,
+    /// Findings beyond it.
+    pub findings_omitted: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Bytes of data without checksums.
+    pub unsummed_bytes: u64,
+}
+
+/// Is told of each block group that is done, from the threads that do the work.
+pub trait Observer: Sync {
+    /// All of the group has been read and judged.
+    fn group_done(&self, done: GroupDone);
+}
+
+/// The sum of earlier sittings.
+#[derive(Clone, Debug)]
+pub struct Earlier {
+    /// When the first began.
+    pub started: SystemTime,
+    /// How long they took.
+    pub duration: Duration,
+    /// By device.
+    pub counters: BTreeMap<DeviceId, Counters>,
+    /// What they found.
+    pub findings: Vec<Finding>,
+    /// And did not list.
+    pub findings_omitted: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Bytes of data without checksums.
+    pub unsummed_bytes: u64,
+    /// The generation at which the super blocks were looked at.
+    pub superblocks_done: Option<Generation>,
+}

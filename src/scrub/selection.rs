@@ -1,0 +1,158 @@
+//! Which part of a file system a scrub looks at. What is left out is not judged, and the report says what was.
+
+use super::finding::FindingKind;
+use super::mend::Places;
+use crate::units::{DeviceId, Generation, Logical};
+use crate::volume::{Chunk, Layout};
+use std::collections::{BTreeMap, BTreeSet};
+
+bitflags::bitflags! {
+    /// Kinds of blocks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Kinds: u8 {
+        /// File data.
+        const DATA = 1;
+        /// Tree blocks.
+        const METADATA = 2;
+        /// Super block copies.
+        const SUPERBLOCKS = 4;
+        /// RAID5/6 parity.
+        const PARITY = 8;
+    }
+}
+
+/// Which copies of each block are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copies {
+    /// Every copy, and parity.
+    #[default]
+    All,
+    /// One copy, picked by the read policy: what a reader would get. The others are read where it is bad.
+    One,
+    /// Those on one device. The others are read where one is bad.
+    OnDevice(DeviceId),
+}
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Kinds of blocks.
+    pub kinds: Kinds,
+    /// Copies of each block.
+    pub copies: Copies,
+    /// Only what was written in this transaction or later.
+    pub since: Option<Generation>,
+    /// Only these windows.
+    pub places: Option<Places>,
+    /// Only the block groups that start here.
+    pub block_groups: Option<BTreeSet<Logical>>,
+    /// Block groups that were looked at before, and the generation of the file system at that time: only what has been
+    /// written since is looked at again.
+    pub done: BTreeMap<Logical, Generation>,
+}
+
+impl Default for Selection {
+    /// Everything.
+    fn default() -> Self {
+        Self {
+            kinds: Kinds::all(),
+            copies: Copies::All,
+            since: None,
+            places: None,
+            block_groups: None,
+            done: BTreeMap::new(),
+        }
+    }
+}
+
+impl Selection {
+    /// True where nothing is left out.
+    pub fn is_everything(&self) -> bool {
+        self.kinds == Kinds::all()
+            && self.copies == Copies::All
+            && self.since.is_none()
+            && self.places.is_none()
+            && self.block_groups.is_none()
+            && self.done.is_empty()
+    }
+
+    /// Are copies on this device told of?
+    pub(super) fn wants_device(&self, devid: DeviceId) -> bool {
+        !matches!(self.copies, Copies::OnDevice(only) if only != devid)
+    }
+
+    /// Is such a finding told of?
+    pub(super) fn wants_finding(&self, kind: FindingKind, devid: DeviceId) -> bool {
+        let kind = match kind {
+            FindingKind::Superblock => Kinds::SUPERBLOCKS,
+            FindingKind::Metadata => Kinds::METADATA,
+            FindingKind::Data => Kinds::DATA,
+            FindingKind::Parity => Kinds::PARITY,
+        };
+        self.kinds.contains(kind) && self.wants_device(devid)
+    }
+
+    /// Is there anything to look at in this block group of a file system at `now`?
+    pub(super) fn wants_chunk(&self, chunk: &Chunk, now: Generation) -> bool {
+        let start = chunk.start();
+        let listed = self.block_groups.as_ref().is_none_or(|groups| groups.contains(&start));
+        let placed = self.places.as_ref().is_none_or(|places| places.has_any_of(start));
+        let is_done = self.done.get(&start).is_some_and(|then| *then >= now);
+        let kind = (chunk.holds_data() && self.includes(Kinds::DATA, chunk))
+            || (chunk.holds_metadata() && self.includes(Kinds::METADATA, chunk));
+        listed && placed && !is_done && kind
+    }
+
+    /// Are blocks of this kind looked at in this chunk? To judge parity, all blocks of its rows are.
+    pub(super) fn includes(&self, kind: Kinds, chunk: &Chunk) -> bool {
+        self.kinds.contains(kind) || (self.kinds.contains(Kinds::PARITY) && has_parity(chunk))
+    }
+
+    /// The first generation that is looked at in a chunk; `None` where age does not matter.
+    pub(super) fn since_in(&self, chunk: &Chunk) -> Option<Generation> {
+        let unseen = self.done.get(&chunk.start()).map(|then| Generation::new(then.raw().saturating_add(1)));
+        self.since.max(unseen)
+    }
+
+    /// True where only some stripes of a window of this chunk are read at first.
+    pub(super) fn is_partial_in(&self, chunk: &Chunk) -> bool {
+        self.copies != Copies::All || (has_parity(chunk) && !self.kinds.contains(Kinds::PARITY))
+    }
+
+    /// What was not looked at, in one lowercase line each.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.kinds != Kinds::all() {
+            let left_out: Vec<String> =
+                (!self.kinds & Kinds::all()).iter_names().map(|(name, _)| name.to_lowercase()).collect();
+            notes.push(format!("not looked at, as asked: {}", left_out.join(", ")));
+        }
+        match self.copies {
+            Copies::All => {}
+            Copies::One => notes.push(
+                "one copy of each block was read; other copies and parity were not looked at unless it was bad"
+                    .to_owned(),
+            ),
+            Copies::OnDevice(devid) => notes.push(format!(
+                "only copies on devid {devid} were read; other devices and parity were not looked at unless one was bad"
+            )),
+        }
+        if let Some(since) = self.since {
+            notes.push(format!(
+                "only blocks written in generation {since} or later were looked at; damage to older ones is out of sight"
+            ));
+        }
+        if self.places.is_some() {
+            notes.push("only the surroundings of earlier findings were looked at".to_owned());
+        }
+        if let Some(groups) = &self.block_groups {
+            notes.push(format!("only {} block groups were looked at", groups.len()));
+        }
+        notes
+    }
+}
+
+/// Has this chunk P, or P and Q?
+pub(super) fn has_parity(chunk: &Chunk) -> bool {
+    chunk.profile().row().layout == Layout::Parity
+}
