@@ -17,7 +17,7 @@ pub(crate) const UNCORRECTABLE: Code = Code(3);
 /// Something is bad and can be corrected, and was not.
 pub(crate) const CORRECTABLE: Code = Code(4);
 /// There was nothing to resume.
-const NOTHING_TO_RESUME: Code = Code(2);
+pub(crate) const NOTHING_TO_RESUME: Code = Code(2);
 /// Ended early, nothing uncorrectable so far.
 pub(crate) const INTERRUPTED: Code = Code(5);
 

@@ -10,6 +10,8 @@ mod exit;
 mod jobs;
 mod options;
 mod output;
+mod selecting;
+mod sittings;
 mod watch;
 
 use args::{Cli, Command};

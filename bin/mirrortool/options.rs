@@ -44,6 +44,16 @@ pub(crate) fn parse_duration(typed: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs).ok_or_else(|| "expected a number and s, m, h or d, as in 90m".to_owned())
 }
 
+/// A number of bytes, with K, M, G or T for powers of 1024.
+pub(crate) fn parse_size(typed: &str) -> Result<u64, String> {
+    let units = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
+    let upper = typed.to_ascii_uppercase();
+    let found = units.into_iter().find_map(|(unit, shift)| Some((upper.strip_suffix(unit)?, shift)));
+    let (number, shift) = found.unwrap_or((&upper, 0));
+    let bytes = number.parse::<u64>().ok().filter(|n| *n > 0).and_then(|n| n.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "expected a size above 0, as in 50M".to_owned())
+}
+
 fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
     PossibleValuesParser::new(IoEngine::ALL.map(IoEngine::name)).try_map(|word| word.parse::<IoEngine>())
 }

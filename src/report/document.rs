@@ -3,6 +3,7 @@
 use super::owner::FileEntry;
 use super::words::Word;
 use super::{Report, human};
+use crate::owners::Owners;
 use crate::scrub::finding::Finding;
 use crate::scrub::outcome::{DeviceOutcome, FilesystemInfo, ScrubOutcome};
 use crate::scrub::tally::Counters;
@@ -103,7 +104,7 @@ struct DeviceEntry {
 }
 
 #[derive(Serialize)]
-struct FindingEntry {
+pub(super) struct FindingEntry {
     kind: &'static str,
     problem: &'static str,
     logical: u64,
@@ -133,7 +134,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-struct CountersEntry(Counters);
+pub(super) struct CountersEntry(pub(super) Counters);
 
 impl Serialize for CountersEntry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -157,7 +158,11 @@ impl<'a> Document<'a> {
             rate_bytes_per_second: human::rate(outcome.bytes_scrubbed, outcome.duration),
             totals: CountersEntry(outcome.totals),
             devices: outcome.devices.iter().map(DeviceEntry::new).collect(),
-            findings: outcome.findings.iter().map(|finding| FindingEntry::new(finding, outcome)).collect(),
+            findings: outcome
+                .findings
+                .iter()
+                .map(|finding| FindingEntry::new(finding, outcome.owners_of(finding)))
+                .collect(),
             findings_omitted: outcome.findings_omitted,
             notes: &outcome.notes,
         }
@@ -191,8 +196,7 @@ impl DeviceEntry {
 }
 
 impl FindingEntry {
-    fn new(finding: &Finding, outcome: &ScrubOutcome) -> Self {
-        let owners = outcome.owners_of(finding);
+    pub(super) fn new(finding: &Finding, owners: Owners) -> Self {
         let (have, expect) = finding.evidence.strings();
         Self {
             kind: finding.kind.word(),

@@ -9,6 +9,7 @@ mod owner;
 mod prometheus;
 mod read;
 mod show;
+mod state;
 mod text;
 mod words;
 
@@ -18,6 +19,7 @@ pub use line::FindingLine;
 pub use prometheus::write_metrics;
 pub use read::{ReadError, SavedReport, read_report};
 pub use show::{Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
+pub use state::{StateError, read_state, write_state};
 pub use text::{TextOptions, write_text};
 
 use crate::scrub::outcome::ScrubOutcome;

@@ -103,7 +103,7 @@ struct SavedFilesystem {
 }
 
 #[derive(Deserialize)]
-struct SavedFinding {
+pub(super) struct SavedFinding {
     kind: String,
     problem: String,
     logical: u64,
@@ -117,7 +117,7 @@ struct SavedFinding {
 }
 
 impl SavedFinding {
-    fn finding(&self, index: usize) -> Result<Finding, ReadError> {
+    pub(super) fn finding(&self, index: usize) -> Result<Finding, ReadError> {
         Ok(Finding {
             kind: known(index, "kind", &self.kind)?,
             problem: known(index, "problem", &self.problem)?,

@@ -57,7 +57,7 @@ fn clean() -> ScrubOutcome {
     outcome(read, read, Verdict::Clean, vec![])
 }
 
-fn bad_sector(mirror: u8, repair: RepairState) -> Finding {
+pub(super) fn bad_sector(mirror: u8, repair: RepairState) -> Finding {
     Finding {
         kind: FindingKind::Data,
         problem: Problem::Checksum,

@@ -12,6 +12,7 @@ mod extra;
 mod fallback;
 pub mod finding;
 mod group;
+pub mod history;
 mod judge;
 mod links;
 pub mod mend;

@@ -1,11 +1,14 @@
 //! `mirrortool scrub`: opens, scrubs while watched, reports, and turns the outcome into an exit code.
 
 use crate::options::{InputOptions, ReportOptions, parse_duration};
-use crate::{exit, watch};
+use crate::selecting::SelectionOptions;
+use crate::sittings::StateOptions;
+use crate::{exit, output, watch};
 use anyhow::Context as _;
 use clap::builder::RangedI64ValueParser;
 use mirrortool::report::Report;
-use mirrortool::scrub::{Progress, ScrubOptions, scrub};
+use mirrortool::scrub::outcome::Status;
+use mirrortool::scrub::{Progress, ScrubOptions, scrub_on};
 use std::time::Duration;
 use time::UtcOffset;
 
@@ -20,8 +23,14 @@ pub(crate) struct Args {
     threads: u16,
 
     /// End after this time, with a report of what was done: 90s, 30m, 2h, 1d
-    #[arg(long, value_name = "TIME", help_heading = "Input", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", help_heading = "Window", value_parser = parse_duration)]
     time_limit: Option<Duration>,
+
+    #[command(flatten)]
+    selection: SelectionOptions,
+
+    #[command(flatten)]
+    state: StateOptions,
 
     #[command(flatten)]
     report: ReportOptions,
@@ -39,16 +48,27 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let sink = args.report.prepare(utc_offset)?;
     args.input.warn_of_users();
     let filesystem = args.input.open()?;
+    let keeper = args.state.open(filesystem.superblock().fsid())?;
+    let Some(earlier) = keeper.begin(args.state.resume) else {
+        output::warn("no scrub of this file system was ended early: nothing to resume");
+        return Ok(exit::NOTHING_TO_RESUME);
+    };
+    let history = keeper.history();
+    let mut selection = args.selection.selection(&filesystem, &history)?;
+    let everything = args.selection.leaves_nothing_unseen(&selection);
+    selection.done = history.done();
     let options = ScrubOptions {
         threads_per_device: usize::from(args.threads),
         max_findings: args.report.max_findings,
-        ..ScrubOptions::default()
+        selection,
+        limit_bytes_per_second: args.selection.limit,
     };
     let progress = Progress::default();
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
-    let job = || scrub(&filesystem, &options, &progress);
+    let job = || scrub_on(&filesystem, &options, &progress, &keeper, earlier.as_ref());
     let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
     let mut outcome = watch::with_limit(&progress, args.time_limit, shown)?;
+    keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, everything)?;
     args.report.name_owners(&filesystem, &mut outcome);
     sink.write(Report { command: "scrub", outcome: &outcome })?;
     Ok(args.report.exit_code(&outcome))

@@ -1,0 +1,164 @@
+//! What a scrub is to look at, as typed.
+
+use crate::options::parse_size;
+use anyhow::Context as _;
+use clap::ValueEnum;
+use mirrortool::filesystem::Filesystem;
+use mirrortool::report::read_report;
+use mirrortool::scrub::finding::FindingKind;
+use mirrortool::scrub::history::History;
+use mirrortool::scrub::mend::Places;
+use mirrortool::scrub::{Copies, Kinds, Selection};
+use mirrortool::units::{DeviceId, Generation, Logical};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+/// Kinds of blocks, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// File data
+    Data,
+    /// Tree blocks
+    Metadata,
+    /// Super block copies
+    Super,
+    /// RAID5/6 parity
+    Parity,
+}
+
+/// Which copies are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Coverage {
+    /// Every copy, and parity
+    #[default]
+    All,
+    /// One copy of each block, picked by the read policy; the others where it is bad
+    One,
+}
+
+/// Which part of the file system.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Selection")]
+pub(crate) struct SelectionOptions {
+    /// Look only at these kinds of blocks
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    only: Vec<Kind>,
+
+    /// Which copies of each block to read
+    #[arg(long, value_enum, default_value_t)]
+    coverage: Coverage,
+
+    /// Read only the copies on this device, the others where one is bad
+    #[arg(long, value_name = "N", conflicts_with = "coverage")]
+    devid: Option<u64>,
+
+    /// Look only at what was written in generation N or later
+    #[arg(long, value_name = "N")]
+    since_generation: Option<u64>,
+
+    /// Look only at what was written after the last finished scrub
+    #[arg(long, conflicts_with = "since_generation")]
+    since_last: bool,
+
+    /// Look only at the surroundings of what an earlier report found
+    #[arg(long, value_name = "REPORT")]
+    errors_from: Option<PathBuf>,
+
+    /// Look only at so much of the used space: the block groups that were not looked at for the longest time
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    sample: Option<f64>,
+
+    /// Read at most SIZE per second from each device: 50M, 1G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Window")]
+    pub(crate) limit: Option<u64>,
+}
+
+impl SelectionOptions {
+    /// The selection, with what the history knows.
+    pub(crate) fn selection(&self, fs: &Filesystem, history: &History) -> anyhow::Result<Selection> {
+        let copies = match (self.devid, self.coverage) {
+            (Some(devid), _) => Copies::OnDevice(known_device(fs, devid)?),
+            (None, Coverage::All) => Copies::All,
+            (None, Coverage::One) => Copies::One,
+        };
+        let since = if self.since_last {
+            let last =
+                history.finished.context("no finished scrub is recorded, so there is no last one to start from")?;
+            Some(last.generation.raw().saturating_add(1))
+        } else {
+            self.since_generation
+        };
+        let mut selection =
+            Selection { kinds: self.kinds(), copies, since: since.map(Generation::new), ..Selection::default() };
+        if let Some(percent) = self.sample {
+            let used: BTreeMap<Logical, u64> =
+                fs.block_groups().iter().map(|group| (group.start, group.used_bytes.unwrap_or(0))).collect();
+            selection.block_groups = Some(history.oldest(&used, percent));
+        }
+        if let Some(path) = &self.errors_from {
+            self.narrow_to_report(path, fs, &mut selection)?;
+        }
+        Ok(selection)
+    }
+
+    /// True where everything has been looked at once this run is through: now, or in the last finished one.
+    pub(crate) fn leaves_nothing_unseen(&self, selection: &Selection) -> bool {
+        let since = selection.since.filter(|_| !self.since_last);
+        Selection { since, ..selection.clone() }.is_everything()
+    }
+
+    fn kinds(&self) -> Kinds {
+        if self.only.is_empty() {
+            return Kinds::all();
+        }
+        let kind = |kind: &Kind| match kind {
+            Kind::Data => Kinds::DATA,
+            Kind::Metadata => Kinds::METADATA,
+            Kind::Super => Kinds::SUPERBLOCKS,
+            Kind::Parity => Kinds::PARITY,
+        };
+        self.only.iter().map(kind).fold(Kinds::empty(), |all, one| all | one)
+    }
+
+    fn narrow_to_report(&self, path: &PathBuf, fs: &Filesystem, selection: &mut Selection) -> anyhow::Result<()> {
+        let cannot = || format!("cannot use report {}", path.display());
+        let report = read_report(&fs::read(path).with_context(cannot)?).with_context(cannot)?;
+        let (have, expect) = (report.fsid, fs.superblock().fsid());
+        anyhow::ensure!(have == expect, "{}: it is about file system {have}, these images hold {expect}", cannot());
+        anyhow::ensure!(report.findings_omitted == 0, "{}: it does not list all that was found", cannot());
+        if !report.findings.iter().any(|finding| finding.kind == FindingKind::Superblock) {
+            selection.kinds -= Kinds::SUPERBLOCKS;
+        }
+        selection.places = Some(Places::of_findings(&report.findings, fs.chunks()));
+        Ok(())
+    }
+}
+
+fn known_device(fs: &Filesystem, devid: u64) -> anyhow::Result<DeviceId> {
+    let devid = DeviceId::new(devid);
+    let known: Vec<String> = fs.members().map(|member| member.devid().to_string()).collect();
+    anyhow::ensure!(fs.device(devid).is_some(), "no devid {devid} among the images, there are {}", known.join(", "));
+    Ok(devid)
+}
+
+fn parse_percent(typed: &str) -> Result<f64, String> {
+    let number: Option<f64> = typed.strip_suffix('%').unwrap_or(typed).parse().ok();
+    number
+        .filter(|n| *n > 0.0 && *n <= 100.0)
+        .ok_or_else(|| "expected a share above 0 and up to 100, as in 8%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_number_up_to_a_hundred() {
+        assert_eq!(parse_percent("8%"), Ok(8.0));
+        assert_eq!(parse_percent("0.5"), Ok(0.5));
+        for wrong in ["", "0", "101%", "-3", "x", "NaN", "inf"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Keeps the memory of a file system in a file: read before a scrub, written while it runs and when it ends.
+//!
+//! A killed run loses the block groups that were being read, and those that were done in the last
+//! [`CHECKPOINT_INTERVAL`].
+
+use crate::output::{self, PendingFile};
+use anyhow::Context as _;
+use mirrortool::report::{read_state, write_state};
+use mirrortool::scrub::earlier::{Earlier, GroupDone, Observer};
+use mirrortool::scrub::history::History;
+use mirrortool::units::Generation;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use std::{env, fs, io};
+use uuid::Uuid;
+
+/// The file is written no more often than this.
+pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Where the memory is kept.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Window")]
+pub(crate) struct StateOptions {
+    /// Remember in FILE what was looked at [default: /var/lib/mirrortool/FSID.json for root, else under XDG_STATE_HOME]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_state")]
+    state: Option<PathBuf>,
+
+    /// Remember nothing
+    #[arg(long, conflicts_with_all = ["resume", "since_last", "sample"])]
+    no_state: bool,
+
+    /// Go on with a scrub that was ended early; exit 2 where there is none
+    #[arg(long)]
+    pub(crate) resume: bool,
+}
+
+/// The memory, and the file it is written to.
+pub(crate) struct Keeper {
+    path: Option<PathBuf>,
+    memory: Mutex<Memory>,
+    clock: Instant,
+}
+
+struct Memory {
+    history: History,
+    written: Instant,
+    /// How long the sittings before this one took.
+    before: Duration,
+}
+
+impl StateOptions {
+    /// Opens the memory of the file system `fsid`.
+    pub(crate) fn open(&self, fsid: Uuid) -> anyhow::Result<Keeper> {
+        let path = if self.no_state { None } else { self.state.clone().or_else(|| default_path(fsid)) };
+        let history = match &path {
+            Some(path) => load(path, fsid)?,
+            None => History::new(fsid),
+        };
+        let now = Instant::now();
+        let memory = Memory { history, written: now, before: Duration::ZERO };
+        let path = path.filter(|path| self.state.is_some() || can_keep(path));
+        Ok(Keeper { path, memory: Mutex::new(memory), clock: now })
+    }
+}
+
+impl Keeper {
+    /// What is remembered so far.
+    pub(crate) fn history(&self) -> History {
+        self.lock().history.clone()
+    }
+
+    /// Begins a scrub, or goes on with the one that was ended early. `None` where that was asked for and there is none.
+    pub(crate) fn begin(&self, resume: bool) -> Option<Option<Earlier>> {
+        let mut memory = self.lock();
+        if resume {
+            let earlier = memory.history.sitting.clone()?;
+            memory.before = earlier.duration;
+            return Some(Some(earlier));
+        }
+        memory.history.begin(SystemTime::now());
+        Some(None)
+    }
+
+    /// The scrub has ended: `finished` where it got to its end.
+    pub(crate) fn end(&self, finished: bool, generation: Generation, everything: bool) -> anyhow::Result<()> {
+        let mut memory = self.lock();
+        let duration = memory.before + self.clock.elapsed();
+        if finished {
+            memory.history.finish(generation, SystemTime::now(), everything);
+        } else if let Some(sitting) = &mut memory.history.sitting {
+            sitting.duration = duration;
+        }
+        self.write(&memory.history)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, history: &History) -> anyhow::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        PendingFile::create(path)?.publish(&write_state(history)?)
+    }
+}
+
+impl Observer for Keeper {
+    fn group_done(&self, done: GroupDone) {
+        let mut memory = self.lock();
+        let duration = memory.before + self.clock.elapsed();
+        memory.history.add(&done, SystemTime::now(), duration);
+        if memory.written.elapsed() >= CHECKPOINT_INTERVAL {
+            memory.written = Instant::now();
+            if let Err(error) = self.write(&memory.history) {
+                output::warn(&format!("{error:#}"));
+            }
+        }
+    }
+}
+
+fn load(path: &Path, fsid: Uuid) -> anyhow::Result<History> {
+    let cannot = || format!("cannot use state file {}", path.display());
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(History::new(fsid)),
+        read => read.with_context(cannot)?,
+    };
+    let history = read_state(&bytes).with_context(cannot)?;
+    anyhow::ensure!(history.fsid == fsid, "{}: it is about file system {}, not {fsid}", cannot(), history.fsid);
+    Ok(history)
+}
+
+fn default_path(fsid: Uuid) -> Option<PathBuf> {
+    let dir = if rustix::process::geteuid().is_root() && env::var_os("XDG_STATE_HOME").is_none() {
+        PathBuf::from("/var/lib")
+    } else {
+        let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/state"));
+        env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute()).or_else(home)?
+    };
+    Some(dir.join("mirrortool").join(format!("{fsid}.json")))
+}
+
+/// Makes the folder of the default place. Where that does not work nothing is remembered, and a scrub is a scrub all the
+/// same.
+fn can_keep(path: &Path) -> bool {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+    if let Err(error) = &made {
+        output::warn(&format!("cannot remember this scrub in {}: {error}", path.display()));
+    }
+    made.is_ok()
+}

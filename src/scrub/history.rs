@@ -1,0 +1,176 @@
+//! What is remembered of a file system between runs: when each block group was last looked at, how far an unfinished
+//! scrub has come, and which transaction the last finished one saw. Pure: somebody else stores it.
+
+use super::earlier::{Earlier, GroupDone};
+use crate::units::{Generation, Logical};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
+use uuid::Uuid;
+
+/// The last look at a block group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// The generation of the file system at that time.
+    pub generation: Generation,
+    /// When.
+    pub checked: SystemTime,
+    /// Was it in the sittings of the scrub that is not finished?
+    pub in_sitting: bool,
+}
+
+/// The last scrub that got to its end and left nothing out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The generation that it saw.
+    pub generation: Generation,
+    /// When it ended.
+    pub at: SystemTime,
+}
+
+/// The memory of one file system.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// Which one.
+    pub fsid: Uuid,
+    /// By the start of the block group.
+    pub block_groups: BTreeMap<Logical, Visit>,
+    /// The sum of the sittings of a scrub that is not finished.
+    pub sitting: Option<Earlier>,
+    /// The last one that is.
+    pub finished: Option<Finished>,
+}
+
+impl History {
+    /// Of a file system that was never looked at.
+    pub fn new(fsid: Uuid) -> Self {
+        Self { fsid, block_groups: BTreeMap::new(), sitting: None, finished: None }
+    }
+
+    /// A scrub begins anew: earlier sittings are forgotten.
+    pub fn begin(&mut self, now: SystemTime) {
+        self.block_groups.values_mut().for_each(|visit| visit.in_sitting = false);
+        self.sitting = Some(Earlier {
+            started: now,
+            duration: Duration::ZERO,
+            counters: BTreeMap::new(),
+            findings: Vec::new(),
+            findings_omitted: 0,
+            bytes: 0,
+            unsummed_bytes: 0,
+            superblocks_done: None,
+        });
+    }
+
+    /// Block groups that the unfinished scrub has seen, and the generation at that time.
+    pub fn done(&self) -> BTreeMap<Logical, Generation> {
+        let seen = self.block_groups.iter().filter(|(_, visit)| visit.in_sitting);
+        seen.map(|(start, visit)| (*start, visit.generation)).collect()
+    }
+
+    /// One more block group (or the super blocks) is done; the sitting has lasted for `duration` in all.
+    pub fn add(&mut self, done: &GroupDone, now: SystemTime, duration: Duration) {
+        let Some(sitting) = &mut self.sitting else { return };
+        match done.start {
+            Some(start) => {
+                let visit = Visit { generation: done.generation, checked: now, in_sitting: true };
+                self.block_groups.insert(start, visit);
+            }
+            None => sitting.superblocks_done = Some(done.generation),
+        }
+        for (devid, counters) in &done.counters {
+            sitting.counters.entry(*devid).or_default().add(counters);
+        }
+        sitting.findings.extend(done.findings.iter().cloned());
+        sitting.findings_omitted += done.findings_omitted;
+        sitting.bytes += done.bytes;
+        sitting.unsummed_bytes += done.unsummed_bytes;
+        sitting.duration = duration;
+    }
+
+    /// The scrub has got to its end. With `everything`, nothing was left out, and later ones may build on it.
+    pub fn finish(&mut self, generation: Generation, now: SystemTime, everything: bool) {
+        self.block_groups.values_mut().for_each(|visit| visit.in_sitting = false);
+        self.sitting = None;
+        if everything {
+            self.finished = Some(Finished { generation, at: now });
+        }
+    }
+
+    /// The block groups that were not looked at for the longest time, never before ever, until they hold `percent` of all
+    /// used bytes. `used` has the used bytes by the start of the group.
+    pub fn oldest(&self, used: &BTreeMap<Logical, u64>, percent: f64) -> BTreeSet<Logical> {
+        let mut groups: Vec<(Option<SystemTime>, Logical, u64)> = used
+            .iter()
+            .map(|(start, bytes)| (self.block_groups.get(start).map(|visit| visit.checked), *start, *bytes))
+            .collect();
+        groups.sort_unstable();
+        let wanted = used.values().sum::<u64>() as f64 * percent / 100.0;
+        let mut sum = 0;
+        let enough = |(_, _, bytes): &(Option<SystemTime>, Logical, u64)| {
+            let more = (sum as f64) < wanted;
+            sum += bytes;
+            more
+        };
+        groups.into_iter().take_while(enough).map(|(_, start, _)| start).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scrub::tally::Counters;
+    use crate::units::DeviceId;
+
+    fn seconds(s: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(s)
+    }
+
+    fn done(start: u64, generation: u64) -> GroupDone {
+        let counters = Counters { csum_errors: 2, ..Counters::default() };
+        GroupDone {
+            start: Some(Logical::new(start)),
+            generation: Generation::new(generation),
+            counters: BTreeMap::from([(DeviceId::new(1), counters)]),
+            findings: Vec::new(),
+            findings_omitted: 1,
+            bytes: 100,
+            unsummed_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn sittings_add_up() {
+        let mut history = History::new(Uuid::nil());
+        history.begin(seconds(1));
+        history.add(&done(0, 7), seconds(2), Duration::from_secs(1));
+        history.add(&done(1 << 30, 7), seconds(3), Duration::from_secs(2));
+        let sitting = history.sitting.as_ref().unwrap();
+        assert_eq!((sitting.bytes, sitting.findings_omitted), (200, 2));
+        assert_eq!(sitting.counters[&DeviceId::new(1)].csum_errors, 4);
+        assert_eq!(history.done().len(), 2);
+    }
+
+    #[test]
+    fn a_finished_scrub_leaves_nothing_to_resume() {
+        let mut history = History::new(Uuid::nil());
+        history.begin(seconds(1));
+        history.add(&done(0, 7), seconds(2), Duration::ZERO);
+        history.finish(Generation::new(7), seconds(3), true);
+        assert!(history.sitting.is_none() && history.done().is_empty());
+        assert_eq!(history.finished.map(|f| f.generation), Some(Generation::new(7)));
+    }
+
+    #[test]
+    fn a_sample_takes_the_oldest_first() {
+        let used: BTreeMap<Logical, u64> = (0..4).map(|n| (Logical::new(n), 25)).collect();
+        let mut history = History::new(Uuid::nil());
+        history.begin(seconds(0));
+        history.add(&done(0, 1), seconds(9), Duration::ZERO);
+        history.add(&done(1, 1), seconds(5), Duration::ZERO);
+        let starts = |percent| history.oldest(&used, percent).iter().map(|at| at.raw()).collect::<Vec<_>>();
+        assert_eq!(starts(50.0), [2, 3]);
+        assert_eq!(starts(51.0), [1, 2, 3]);
+        assert_eq!(starts(0.1), [2]);
+        assert_eq!(starts(100.0), [0, 1, 2, 3]);
+    }
+}
