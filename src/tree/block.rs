@@ -145,9 +145,9 @@ fn owner_fits(have: ObjectId, expect: ObjectId) -> bool {
 pub fn is_subvolume(root: ObjectId) -> bool {
     const FS_TREE: u64 = 5;
     const FIRST_FREE: u64 = 256;
-    const TREE_RELOC: u64 = -8i64 as u64;
-    const DATA_RELOC_TREE: u64 = -9i64 as u64;
-    const LAST_FREE: u64 = -256i64 as u64;
+    const TREE_RELOC: u64 = (-8_i64).cast_unsigned();
+    const DATA_RELOC_TREE: u64 = (-9_i64).cast_unsigned();
+    const LAST_FREE: u64 = (-256_i64).cast_unsigned();
     matches!(root.raw(), FS_TREE | TREE_RELOC | DATA_RELOC_TREE | FIRST_FREE..=LAST_FREE)
 }
 

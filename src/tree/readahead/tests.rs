@@ -136,9 +136,10 @@ impl<'t> Driver<'t> {
         let outcome = |piece: &Piece| {
             let index = Tree::index_of(piece);
             let copy = self.tree.want(0, index).copies.iter().position(|c| c.devid == issue.device).unwrap();
-            match self.tree.bad.contains(&(index as u64, copy)) {
-                true => Outcome::Bad,
-                false => Outcome::Here(index, self.tree.children(index)),
+            if self.tree.bad.contains(&(index as u64, copy)) {
+                Outcome::Bad
+            } else {
+                Outcome::Here(index, self.tree.children(index))
             }
         };
         let outcomes: Vec<_> = issue.pieces.iter().map(outcome).collect();

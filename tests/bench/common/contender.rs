@@ -25,12 +25,12 @@ impl<'a> Contender<'a> {
         Self { name: name.to_owned(), prepare: Box::new(|| Ok(Box::new(()))), run: Box::new(move |_| run()) }
     }
 
-    /// The extents, read with O_DIRECT, nothing done with them.
+    /// The extents, read with `O_DIRECT`, nothing done with them.
     pub(crate) fn plain(extents: &'a Extents) -> Self {
         Self::new("plain O_DIRECT read", || extents.read(&|_| {}).map(|()| None))
     }
 
-    /// The extents, read with O_DIRECT engine replaced by the page cache is not what a hot scrub does; this one reads and
+    /// The extents, read with `O_DIRECT` engine replaced by the page cache is not what a hot scrub does; this one reads and
     /// The extents, read through the page cache and hashed with crc32c.
     pub(crate) fn plain_hot(extents: &'a Extents) -> Self {
         Self::new("plain read with crc32c", || {
@@ -73,7 +73,7 @@ impl<'a> Contender<'a> {
     }
 
     /// The kernel's scrub in four settings, and btrfs check.
-    pub(crate) fn rivals(setup: &'a Setup) -> Result<Vec<Self>> {
+    pub(crate) fn rivals(setup: &'a Setup) -> Vec<Self> {
         let mut rivals = Vec::new();
         for direct in [true, false] {
             for (class, options) in [("best-effort", BEST_EFFORT), ("idle", &[][..])] {
@@ -100,7 +100,7 @@ impl<'a> Contender<'a> {
                 succeed(&mut check).map(|_| None)
             }),
         });
-        Ok(rivals)
+        rivals
     }
 
     /// Makes ready what the run needs.

@@ -18,9 +18,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const THREADS_PER_DEVICE: usize = 4;
 const REQUEST_BYTES: usize = 1 << 20;
 
+/// What is read of one device.
+type Requests = (Arc<dyn ReadDevice>, Vec<Range<Physical>>);
+
 /// Requests of up to 1 MiB that cover all copies of everything allocated, and the rows of parity.
 pub(crate) struct Extents {
-    devices: Vec<(Arc<dyn ReadDevice>, Vec<Range<Physical>>)>,
+    devices: Vec<Requests>,
     bytes: u64,
 }
 

@@ -25,9 +25,9 @@ pub(crate) fn measure(
         for (contender, samples) in contenders.iter().zip(&mut samples) {
             let prepared = contender.prepare()?;
             if cold {
-                setup.drop_caches()?
+                setup.drop_caches()?;
             } else {
-                setup.warm_caches()?
+                setup.warm_caches()?;
             }
             let (busy, clock) = (busy_seconds()?, Instant::now());
             let peak_kib = contender.run(&prepared)?;
