@@ -8,12 +8,12 @@ mod common;
 
 use common::check_all;
 use common::fixture;
+use common::mounted::{Mounted, lacking, succeed, tool};
 use common::program::{self, Report, difference};
 use common::recipe::Recipe;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tempfile::TempDir;
 
 /// Blocks that are harmed per set, of each kind.
@@ -44,56 +44,6 @@ const LAYOUTS: [Layout; 13] = [
 const CLEAN_COUNTERS: [&str; 5] =
     ["data_extents_scrubbed", "tree_extents_scrubbed", "data_bytes_scrubbed", "tree_bytes_scrubbed", "no_csum"];
 const ERROR_COUNTERS: [&str; 4] = ["csum_errors", "verify_errors", "super_errors", "uncorrectable_errors"];
-
-/// Runs a tool; its stdout, or what went wrong.
-fn succeed(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
-    }
-}
-
-fn tool(program: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command.args(arguments);
-    command
-}
-
-/// A set attached to loop devices and mounted; both end with the value.
-struct Mounted {
-    loops: Vec<String>,
-    at: Option<PathBuf>,
-}
-
-impl Mounted {
-    fn new(images: &[PathBuf], at: &Path, read_only: bool) -> Result<Self, String> {
-        let mut this = Self { loops: Vec::new(), at: None };
-        let how: &[&str] = if read_only { &["--find", "--show", "--read-only"] } else { &["--find", "--show"] };
-        for image in images {
-            this.loops.push(succeed(tool("losetup", how).arg(image))?.trim().to_owned());
-        }
-        succeed(tool("btrfs", &["device", "scan"]).args(&this.loops))?;
-        std::fs::create_dir_all(at).map_err(|e| e.to_string())?;
-        let options = if read_only { "ro" } else { "rw,noatime" };
-        succeed(tool("mount", &["-t", "btrfs", "-o", options, &this.loops[0]]).arg(at))?;
-        this.at = Some(at.to_owned());
-        Ok(this)
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Some(at) = &self.at {
-            let _ = succeed(tool("umount", &[]).arg(at));
-        }
-        for device in &self.loops {
-            let _ = succeed(&mut tool("btrfs", &["device", "scan", "--forget", device]));
-            let _ = succeed(&mut tool("losetup", &["--detach", device]));
-        }
-    }
-}
 
 /// Makes and fills a set.
 fn make(layout: &Layout, directory: &Path) -> Result<Vec<PathBuf>, String> {
@@ -187,23 +137,6 @@ fn check(layout: &Layout) -> Result<(), String> {
         SEEDS.iter().try_for_each(|seed| check_damaged(&images, seed))
     });
     outcome.map_err(|why| format!("{}: {why}", layout.0))
-}
-
-/// What is missing for a test with the kernel, if anything is.
-fn lacking() -> Option<&'static str> {
-    let works = |program: &str, argument: &str| succeed(&mut tool(program, &[argument])).is_ok();
-    let loaded = || std::fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.contains("btrfs"));
-    if !rustix::process::geteuid().is_root() {
-        Some("root")
-    } else if !works("losetup", "--find") {
-        Some("loop devices")
-    } else if !loaded() || !works("mkfs.btrfs", "--version") || !works("btrfs", "--version") {
-        Some("btrfs")
-    } else if !works("python3", "--version") {
-        Some("python3")
-    } else {
-        None
-    }
 }
 
 #[test]

@@ -225,7 +225,7 @@ impl Batch<'_> {
         self.uses.dedup_by_key(|one| one.key());
         let mut names = Names::default();
         let mut paths: HashMap<(ObjectId, ObjectId), Paths> = HashMap::new();
-        for (root, inode) in self.files_to_name() {
+        for (inode, root) in self.files_to_name() {
             let found = names.of(&mut self.trees, root, inode).into_iter().map(Arc::from);
             paths.insert((root, inode), found.collect());
         }
@@ -261,7 +261,8 @@ impl Batch<'_> {
         table
     }
 
-    /// The files that will be listed for some sector.
+    /// The files that will be listed for some sector: inode and subvolume, in this order, for subvolumes that share an
+    /// inode mostly share the leaf with its names.
     fn files_to_name(&mut self) -> BTreeSet<(ObjectId, ObjectId)> {
         let mut files = BTreeSet::new();
         let mut given: Vec<usize> = vec![0; self.wanted.len()];
@@ -275,7 +276,7 @@ impl Batch<'_> {
                 for count in share {
                     *count += 1;
                 }
-                files.insert((one.root, one.piece.inode));
+                files.insert((one.piece.inode, one.root));
             }
         }
         files

@@ -7,6 +7,7 @@
 
 pub mod fixture;
 pub mod library;
+pub mod mounted;
 pub mod program;
 pub mod recipe;
 
