@@ -51,6 +51,8 @@ fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Scrub(args) => commands::scrub::run(&args, utc_offset),
         Command::Show(args) => commands::show::run(&args),
+        Command::PolicyBench(args) => commands::policy_bench::run(&args),
+        Command::LayoutBench(args) => commands::layout_bench::run(&args),
         Command::Run(args) => commands::run::run(&args, utc_offset),
         Command::Man(args) => commands::man::run(&args),
     }

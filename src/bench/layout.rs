@@ -9,6 +9,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use rayon::prelude::*;
+
 use super::model::{DeviceModel, Direction};
 use super::simulator::{Happening, Io, Simulator};
 use crate::md::{BadGeometry, Copy, Layout, Raid10, ReadBalance};
@@ -69,6 +71,27 @@ pub fn sequential(
     };
     stream.run();
     Ok(end as f64 * 1e9 / stream.simulator.now_ns().max(1) as f64)
+}
+
+/// The rates of one layout, read or written, over chunk sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Which layout.
+    pub layout: Layout,
+    /// Whether it was read or written.
+    pub direction: Direction,
+    /// Chunk size and bytes per second.
+    pub points: Vec<(u64, f64)>,
+}
+
+/// Every layout at every chunk size, read and written.
+pub fn sweep(setup: &LayoutSetup, layouts: &[Layout], chunks: &[u64]) -> Result<Vec<Series>, BadGeometry> {
+    let of = |direction: Direction, layout: Layout| {
+        let point = |&chunk: &u64| Ok((chunk, sequential(setup, layout, chunk, direction)?));
+        Ok(Series { layout, direction, points: chunks.par_iter().map(point).collect::<Result<_, _>>()? })
+    };
+    let directions = [Direction::Read, Direction::Write];
+    directions.iter().flat_map(|&direction| layouts.iter().map(move |&layout| of(direction, layout))).collect()
 }
 
 /// A piece of the array on one device.

@@ -1,11 +1,14 @@
 //! Results as text, JSON, YAML, Prometheus metrics and btrfs's own status file. The only module that knows serde: the output formats are mirror structs here, one
 //! reviewed place, and not an accident of field names elsewhere. Gets a writer, never opens a file, decides nothing.
 
+mod bench;
 mod btrfs_status;
 mod document;
 mod human;
 mod line;
+mod model;
 mod owner;
+mod plot;
 mod prometheus;
 mod read;
 mod show;
@@ -13,9 +16,15 @@ mod state;
 mod text;
 mod words;
 
+pub use bench::{
+    LayoutBench, Matrix, PolicyBench, write_layout_csv, write_layout_document, write_layout_text, write_matrix_csv,
+    write_matrix_document, write_matrix_text, write_policy_csv, write_policy_document, write_policy_text,
+};
 pub use btrfs_status::{btrfs_status_file_name, write_btrfs_status};
 pub use document::{Encoding, WriteError, write_document};
 pub use line::FindingLine;
+pub use model::{ModelError, read_model, write_model};
+pub use plot::{PlotError, plot_layout, plot_policies};
 pub use prometheus::write_metrics;
 pub use read::{ReadError, SavedReport, read_report};
 pub use show::{Inventory, Member, MemberState, write_inventory_document, write_inventory_text};

@@ -18,6 +18,8 @@ const WRITTEN: &[(&str, &str)] = &[
     ("mirrortool", include_str!("../man/mirrortool.roff")),
     ("mirrortool-scrub", include_str!("../man/scrub.roff")),
     ("mirrortool-show", include_str!("../man/show.roff")),
+    ("mirrortool-policy-bench", include_str!("../man/policy-bench.roff")),
+    ("mirrortool-layout-bench", include_str!("../man/layout-bench.roff")),
     ("mirrortool-run", include_str!("../man/run.roff")),
     ("mirrortool-completions", include_str!("../man/completions.roff")),
 ];

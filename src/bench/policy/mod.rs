@@ -2,7 +2,9 @@
 //!
 //! The policies are the real ones, behind their back-off filter; only the devices and the clock are not.
 
+mod compare;
 mod event;
+mod real;
 mod run;
 mod scenario;
 #[cfg(test)]
@@ -10,7 +12,9 @@ mod tests;
 
 use smallvec::SmallVec;
 
+pub use compare::{Comparison, PolicyRow, compare, matrix};
 pub use event::{BadEvent, Event};
+pub use real::{data_extents, measure};
 pub use scenario::{SCENARIOS, Scenario};
 
 use super::model::DeviceModel;
