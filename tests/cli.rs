@@ -15,7 +15,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Commands that open the members of a file system.
-const IMAGE_COMMANDS: [&str; 2] = ["scrub", "show"];
+const IMAGE_COMMANDS: [&str; 3] = ["scrub", "repair", "show"];
 
 /// The commands that `--help` lists.
 fn commands() -> Vec<String> {
@@ -48,7 +48,7 @@ fn every_command_has_help_and_version_and_refuses_unknown_options_with_1() {
 
 #[test]
 fn wrong_usage_is_1_because_2_has_a_meaning_of_its_own() {
-    for arguments in [&[][..], &["no-such-command"], &["scrub"], &["show"], &["completions", "tcsh"]] {
+    for arguments in [&[][..], &["no-such-command"], &["scrub"], &["repair"], &["show"], &["completions", "tcsh"]] {
         let run = mirrortool(arguments);
         assert_eq!((run.exit, run.stdout.as_str()), (1, ""), "{arguments:?}");
         assert!(run.stderr.contains("Usage:") || run.stderr.contains("possible values"), "{}", run.stderr);

@@ -202,7 +202,12 @@ fn survives(paths: &[PathBuf], devices: Vec<Arc<dyn ReadDevice>>) -> Result<(), 
     let paths = paths.to_vec();
     let worker = thread::spawn(move || {
         if let Ok(outcome) = library::scrub_devices(&paths, &devices) {
-            write_document(Report { command: "scrub", outcome: &outcome }, Encoding::Json, &mut io::sink()).unwrap();
+            write_document(
+                Report { command: "scrub", outcome: &outcome, repair: None },
+                Encoding::Json,
+                &mut io::sink(),
+            )
+            .unwrap();
         }
         done.send(()).unwrap();
     });

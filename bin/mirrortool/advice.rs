@@ -1,8 +1,11 @@
 //! The way out of an error: what an administrator can do about it, one line per kind. The library says what is wrong;
 //! options and commands are named only here.
 
+use crate::repairing::NoConsent;
 use mirrortool::device::DeviceError;
 use mirrortool::filesystem::OpenError;
+use mirrortool::repair::undo::UndoError;
+use mirrortool::repair::{Refusal, RepairError};
 use mirrortool::report::ReadError;
 use mirrortool::volume::{NotBtrfs, SetError};
 use std::error::Error;
@@ -18,7 +21,11 @@ fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     let set = || cause.downcast_ref().and_then(for_open).or_else(|| cause.downcast_ref().and_then(for_set));
     let read = || cause.downcast_ref().map(for_report);
     let io = || cause.downcast_ref().and_then(for_io);
-    device().or_else(set).or_else(read).or_else(io)
+    let consent =
+        || cause.downcast_ref().map(|NoConsent| "pass --yes to write, --dry-run to see what would be written");
+    let refused = || cause.downcast_ref().and_then(for_repair).or_else(|| cause.downcast_ref().and_then(for_refusal));
+    let undo = || cause.downcast_ref().and_then(for_undo);
+    device().or_else(set).or_else(read).or_else(io).or_else(consent).or_else(refused).or_else(undo)
 }
 
 fn for_device(error: &DeviceError) -> Option<&'static str> {
@@ -76,6 +83,37 @@ fn for_report(error: &ReadError) -> &'static str {
             "give a file that --report wrote as json or yaml"
         }
         ReadError::Fsid { .. } | ReadError::Word { .. } => "was it edited? scrub again to have a new one",
+    }
+}
+
+fn for_refusal(error: &Refusal) -> Option<&'static str> {
+    match error {
+        Refusal::InUse { .. } => {
+            Some("unmount the file system, then: btrfs device scan --forget, losetup -d for loop devices")
+        }
+        Refusal::Device(error) => for_device(error),
+        Refusal::Unsupported(_) => Some("nothing was written; use the btrfs-progs of the kernel that wrote it"),
+        Refusal::SplitBrain(_) => Some(
+            "decide which one is wanted and give that one alone with --degraded; add the other as a new device later",
+        ),
+        _ => None,
+    }
+}
+
+fn for_repair(error: &RepairError) -> Option<&'static str> {
+    match error {
+        RepairError::Refused(error) => for_refusal(error),
+        RepairError::Scrub(_) => None,
+    }
+}
+
+fn for_undo(error: &UndoError) -> Option<&'static str> {
+    match error {
+        UndoError::MemberMissing { .. } => Some("give all members that were repaired, behind the log"),
+        UndoError::Foreign(_) => {
+            Some("something else has written there; was there a later repair? then undo that one first")
+        }
+        _ => None,
     }
 }
 

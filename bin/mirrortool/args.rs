@@ -1,6 +1,6 @@
 //! What may be typed. Nothing here is opened, combined or defaulted beyond what clap does; commands do that.
 
-use crate::commands::{completions, layout_bench, man, policy_bench, run, scrub, show};
+use crate::commands::{completions, layout_bench, man, policy_bench, repair, run, scrub, show};
 use clap::{Parser, Subcommand};
 
 /// Scrubs, repairs and measures btrfs file systems that are not mounted.
@@ -14,6 +14,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Scrub(scrub::Args),
+    Repair(repair::Args),
     Show(show::Args),
     PolicyBench(policy_bench::Args),
     LayoutBench(layout_bench::Args),

@@ -10,8 +10,10 @@ mod exit;
 mod jobs;
 mod options;
 mod output;
+mod repairing;
 mod selecting;
 mod sittings;
+mod undoing;
 mod watch;
 
 use args::{Cli, Command};
@@ -50,6 +52,7 @@ fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
     match command {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Scrub(args) => commands::scrub::run(&args, utc_offset),
+        Command::Repair(args) => commands::repair::run(&args, utc_offset),
         Command::Show(args) => commands::show::run(&args),
         Command::PolicyBench(args) => commands::policy_bench::run(&args),
         Command::LayoutBench(args) => commands::layout_bench::run(&args),

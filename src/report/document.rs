@@ -1,6 +1,7 @@
 //! The report as JSON or YAML: numbers raw, keys never abbreviated, findings in the order of the outcome.
 
 use super::owner::FileEntry;
+use super::repair::RepairEntry;
 use super::words::Word;
 use super::{Report, human};
 use crate::owners::Owners;
@@ -66,6 +67,8 @@ struct Document<'a> {
     rate_bytes_per_second: f64,
     totals: CountersEntry,
     devices: Vec<DeviceEntry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repair: Option<RepairEntry>,
     findings: Vec<FindingEntry>,
     findings_omitted: u64,
     notes: &'a [String],
@@ -158,6 +161,7 @@ impl<'a> Document<'a> {
             rate_bytes_per_second: human::rate(outcome.bytes_scrubbed, outcome.duration),
             totals: CountersEntry(outcome.totals),
             devices: outcome.devices.iter().map(DeviceEntry::new).collect(),
+            repair: report.repair.as_ref().map(RepairEntry::new),
             findings: outcome
                 .findings
                 .iter()

@@ -2,6 +2,7 @@
 //! `corrupt <what>: <where>, <reason>[, have X expect Y]; <prospects>`. Addresses decimal, checksums hex.
 
 use crate::scrub::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
+use crate::units::{Logical, MirrorNum};
 use std::fmt;
 
 /// Displays a finding as one line without a full stop.
@@ -31,7 +32,7 @@ fn adjective(problem: Problem) -> &'static str {
     }
 }
 
-fn noun(kind: FindingKind) -> &'static str {
+pub(super) fn noun(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::Superblock => "super block",
         FindingKind::Metadata => "tree block",
@@ -41,24 +42,32 @@ fn noun(kind: FindingKind) -> &'static str {
 }
 
 fn place(finding: &Finding, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match finding.kind {
-        FindingKind::Superblock => write!(f, "copy={}", finding.mirror)?,
-        FindingKind::Metadata => {
-            if let Some(owner) = finding.owner {
-                write!(f, "root={owner} ")?;
-            }
-            write!(f, "block={} mirror={}", finding.logical, finding.mirror)?;
-        }
-        FindingKind::Data => write!(f, "logical={} mirror={}", finding.logical, finding.mirror)?,
-        FindingKind::Parity => {
-            let which = if finding.mirror.raw() == 2 { 'Q' } else { 'P' };
-            write!(f, "full_stripe={} stripe={which}", finding.logical)?;
-        }
+    if let (FindingKind::Metadata, Some(owner)) = (finding.kind, finding.owner) {
+        write!(f, "root={owner} ")?;
     }
+    place_of_block(finding.kind, finding.logical, finding.mirror, f)?;
     write!(f, " devid={} physical={}", finding.devid, finding.physical)
 }
 
-fn reason(problem: Problem) -> &'static str {
+/// Where a copy of a block is in btrfs's own terms.
+pub(super) fn place_of_block(
+    kind: FindingKind,
+    logical: Logical,
+    mirror: MirrorNum,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match kind {
+        FindingKind::Superblock => write!(f, "copy={mirror}"),
+        FindingKind::Metadata => write!(f, "block={logical} mirror={mirror}"),
+        FindingKind::Data => write!(f, "logical={logical} mirror={mirror}"),
+        FindingKind::Parity => {
+            let which = if mirror.raw() == 2 { 'Q' } else { 'P' };
+            write!(f, "full_stripe={logical} stripe={which}")
+        }
+    }
+}
+
+pub(super) fn reason(problem: Problem) -> &'static str {
     match problem {
         Problem::Checksum => "bad checksum",
         Problem::Bytenr => "bad bytenr",

@@ -11,6 +11,7 @@ mod owner;
 mod plot;
 mod prometheus;
 mod read;
+mod repair;
 mod show;
 mod state;
 mod text;
@@ -27,6 +28,7 @@ pub use model::{ModelError, read_model, write_model};
 pub use plot::{PlotError, plot_layout, plot_policies};
 pub use prometheus::write_metrics;
 pub use read::{ReadError, SavedReport, read_report};
+pub use repair::RepairReport;
 pub use show::{Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
 pub use state::{StateError, read_state, write_state};
 pub use text::{TextOptions, write_text};
@@ -40,6 +42,8 @@ pub struct Report<'a> {
     pub command: &'a str,
     /// What the command saw.
     pub outcome: &'a ScrubOutcome,
+    /// What a repair planned and did.
+    pub repair: Option<RepairReport<'a>>,
 }
 
 #[cfg(test)]

@@ -98,13 +98,13 @@ fn correctable() -> ScrubOutcome {
 
 fn text(outcome: &ScrubOutcome, options: &TextOptions<'_>) -> String {
     let mut out = Vec::new();
-    write_text(Report { command: "scrub", outcome }, options, &mut out).expect("a vector takes all");
+    write_text(Report { command: "scrub", outcome, repair: None }, options, &mut out).expect("a vector takes all");
     String::from_utf8(out).expect("utf-8")
 }
 
 fn document(outcome: &ScrubOutcome, encoding: Encoding) -> String {
     let mut out = Vec::new();
-    write_document(Report { command: "scrub", outcome }, encoding, &mut out).expect("a vector takes all");
+    write_document(Report { command: "scrub", outcome, repair: None }, encoding, &mut out).expect("a vector takes all");
     String::from_utf8(out).expect("utf-8")
 }
 
@@ -356,7 +356,7 @@ fn the_status_file_is_the_one_btrfs_progs_writes() {
     stopped.devices[1].counters.last_physical = 4096;
     let status = |outcome: &ScrubOutcome| {
         let mut out = Vec::new();
-        write_btrfs_status(Report { command: "scrub", outcome }, &mut out).expect("a vector takes all");
+        write_btrfs_status(Report { command: "scrub", outcome, repair: None }, &mut out).expect("a vector takes all");
         String::from_utf8(out).expect("utf-8")
     };
     let text = status(&stopped);
@@ -379,7 +379,7 @@ fn the_status_file_is_the_one_btrfs_progs_writes() {
 
 fn metrics(outcome: &ScrubOutcome) -> String {
     let mut out = Vec::new();
-    write_metrics(Report { command: "scrub", outcome }, &mut out).expect("a vector takes all");
+    write_metrics(Report { command: "scrub", outcome, repair: None }, &mut out).expect("a vector takes all");
     String::from_utf8(out).expect("utf-8")
 }
 

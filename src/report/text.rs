@@ -64,6 +64,9 @@ pub fn write_text(report: Report<'_>, options: &TextOptions<'_>, out: &mut dyn W
     }
     missing(out, outcome)?;
     result(out, outcome)?;
+    if let Some(repair) = &report.repair {
+        super::repair::write_text(repair, options.max_findings, out)?;
+    }
     findings(out, outcome, options)?;
     outcome.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }

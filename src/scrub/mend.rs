@@ -75,6 +75,11 @@ impl ProvenBytes {
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
+
+    /// The bytes, to be written.
+    pub fn into_vec(self) -> Vec<u8> {
+        self.0
+    }
 }
 
 /// Right bytes for a contiguous place on one device that holds wrong ones.

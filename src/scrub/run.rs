@@ -28,8 +28,8 @@ pub fn scrub(fs: &Filesystem, options: &ScrubOptions, progress: &Progress) -> Re
     Run { fs, options, progress, mending: None, observer: None, earlier: None }.run()
 }
 
-/// Scrubs what `mending` names, and hands over the right bytes of all that is bad and has them. Super blocks are judged,
-/// but their right bytes are left to the caller.
+/// Scrubs what `mending` names and all super blocks, and hands over the right bytes of all that is bad and has them; those
+/// of super blocks first.
 pub fn scrub_and_mend(
     fs: &Filesystem,
     options: &ScrubOptions,
@@ -119,7 +119,11 @@ impl Run<'_> {
             return;
         }
         let mut own = Tally::new(self.options.max_findings);
-        scrub_supers(self.fs, &self.options.selection, &mut own);
+        scrub_supers(self.fs, &self.options.selection, self.mending.is_some(), &mut own);
+        let mends = std::mem::take(&mut own.mends);
+        if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
+            (mending.sink)(mends);
+        }
         self.tell(None, &own);
         tally.append(own);
     }

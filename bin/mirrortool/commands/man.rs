@@ -17,6 +17,7 @@ const OPTIONS_HERE: &str = ".\\\" OPTIONS\n";
 const WRITTEN: &[(&str, &str)] = &[
     ("mirrortool", include_str!("../man/mirrortool.roff")),
     ("mirrortool-scrub", include_str!("../man/scrub.roff")),
+    ("mirrortool-repair", include_str!("../man/repair.roff")),
     ("mirrortool-show", include_str!("../man/show.roff")),
     ("mirrortool-policy-bench", include_str!("../man/policy-bench.roff")),
     ("mirrortool-layout-bench", include_str!("../man/layout-bench.roff")),

@@ -70,6 +70,6 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let mut outcome = watch::with_limit(&progress, args.time_limit, shown)?;
     keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, everything)?;
     args.report.name_owners(&filesystem, &mut outcome);
-    sink.write(Report { command: "scrub", outcome: &outcome })?;
+    sink.write(Report { command: "scrub", outcome: &outcome, repair: None })?;
     Ok(args.report.exit_code(&outcome))
 }

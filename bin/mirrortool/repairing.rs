@@ -1,0 +1,268 @@
+//! One repair from the command line, for `repair` and `scrub --repair`: plan, consent, exclusive open, undo log, apply,
+//! report.
+
+use crate::options::{InputOptions, ReportOptions, ReportSink};
+use crate::{exit, output, watch};
+use anyhow::{Context as _, bail, ensure};
+use mirrortool::device::{Consent, DeviceError, WriteDevice, open_write};
+use mirrortool::filesystem::Filesystem;
+use mirrortool::repair::journal::{FileLog, LogHeader, LogMember};
+use mirrortool::repair::{
+    ApplyOptions, Journal, PlanOptions, Planned, RepairSummary, Target, apply, check_unused, plan,
+};
+use mirrortool::report::{RepairReport, Report, SavedReport, read_report};
+use mirrortool::scrub::mend::{Choice, Salvage};
+use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
+use mirrortool::scrub::{Progress, ScrubOptions, scrub};
+use mirrortool::units::DeviceId;
+use std::fs;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+use time::UtcOffset;
+use time::macros::format_description;
+
+/// What may be written, and what is kept of it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Repair")]
+pub(crate) struct RepairOptions {
+    /// Write without asking
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Keep what is overwritten in FILE, which must not exist [default: next to the report, or in this folder]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_undo_log")]
+    undo_log: Option<PathBuf>,
+
+    /// Keep nothing of what is overwritten: the repair cannot be undone
+    #[arg(long)]
+    no_undo_log: bool,
+
+    /// Where copies without checksum differ, take the one on this device
+    #[arg(long, value_name = "N", conflicts_with = "majority")]
+    prefer_devid: Option<u64>,
+
+    /// Where copies without checksum differ, take what more than half of three or four copies have
+    #[arg(long)]
+    majority: bool,
+
+    /// Where every copy is bad, try to put the right bytes together; a guess, shown as such
+    #[arg(long)]
+    salvage: bool,
+
+    /// Scrub again afterwards
+    #[arg(long)]
+    verify: bool,
+}
+
+impl RepairOptions {
+    fn choice(&self) -> Choice {
+        match self.prefer_devid {
+            Some(devid) => Choice::Device(DeviceId::new(devid)),
+            None if self.majority => Choice::Majority,
+            None => Choice::Nobody,
+        }
+    }
+
+    fn salvage(&self) -> Option<&'static dyn Salvage> {
+        None
+    }
+}
+
+/// A repair as it was asked for.
+pub(crate) struct Job<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) input: &'a InputOptions,
+    pub(crate) repair: &'a RepairOptions,
+    pub(crate) report: &'a ReportOptions,
+    pub(crate) threads_per_device: usize,
+    pub(crate) dry_run: bool,
+    pub(crate) from: Option<&'a Path>,
+    pub(crate) utc_offset: UtcOffset,
+}
+
+pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
+    let sink = job.report.prepare(job.utc_offset)?;
+    let from = job.from.map(saved_report).transpose()?;
+    if job.dry_run {
+        job.input.warn_of_users();
+    } else {
+        check_unused(job.input.images.iter().map(PathBuf::as_path))?;
+    }
+    let filesystem = job.input.open()?;
+    if let Some(saved) = &from {
+        ensure_same(saved, &filesystem)?;
+    }
+    let progress = Progress::default();
+    watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
+    let scrub_options = ScrubOptions {
+        threads_per_device: job.threads_per_device,
+        max_findings: job.report.max_findings,
+        ..ScrubOptions::default()
+    };
+    let options = PlanOptions {
+        scrub: &scrub_options,
+        choice: job.repair.choice(),
+        salvage: job.repair.salvage(),
+        from: from.as_ref().map(|saved| &saved.findings[..]),
+    };
+    let planning = || plan(&filesystem, &options, &progress);
+    let mut planned = watch::with_bar(&progress, job.report.shows_progress(), planning)?;
+    job.report.name_owners(&filesystem, &mut planned.outcome);
+    let omitted = from.as_ref().map_or(0, |saved| saved.findings_omitted);
+    if omitted > 0 {
+        planned.outcome.notes.push(format!("{omitted} findings are not listed in the report and were not looked at"));
+    }
+    let is_whole = planned.outcome.status == Status::Finished;
+    if job.dry_run || planned.plan.is_empty() || !is_whole || !consents(job, &planned)? {
+        return job.show(sink, &planned, None, None);
+    }
+    let log = job.undo_log(&filesystem)?;
+    let summary = carry_out(job, &filesystem, &mut planned, &options, log.as_deref(), &progress)?;
+    if let Some(error) = &summary.log_error {
+        output::warn(&format!("the undo log cannot be written, nothing was written after that: {error}"));
+    }
+    if omitted > 0 {
+        planned.outcome.verdict = planned.outcome.verdict.max(Verdict::Correctable);
+    }
+    if job.repair.verify && planned.outcome.status == Status::Finished {
+        drop(filesystem);
+        job.verify(&scrub_options, &progress, &mut planned.outcome)?;
+    }
+    job.show(sink, &planned, Some(&summary), log.as_deref())
+}
+
+impl Job<'_> {
+    fn show(
+        &self,
+        sink: ReportSink<'_>,
+        planned: &Planned,
+        summary: Option<&RepairSummary>,
+        undo_log: Option<&Path>,
+    ) -> anyhow::Result<exit::Code> {
+        let repair = Some(RepairReport { plan: &planned.plan, summary, undo_log });
+        sink.write(Report { command: self.command, outcome: &planned.outcome, repair })?;
+        Ok(self.report.exit_code(&planned.outcome))
+    }
+
+    /// The path of the log to be, `None` where none is wanted.
+    fn undo_log(&self, filesystem: &Filesystem) -> anyhow::Result<Option<PathBuf>> {
+        if self.repair.no_undo_log {
+            return Ok(None);
+        }
+        if let Some(path) = &self.repair.undo_log {
+            return Ok(Some(path.clone()));
+        }
+        let format = format_description!("[year][month][day]-[hour][minute][second]");
+        let now = time::OffsetDateTime::from(SystemTime::now()).to_offset(self.utc_offset).format(&format)?;
+        let folder = self.report.report.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let name = |nth: usize| {
+            let nth = if nth == 1 { String::new() } else { format!("-{nth}") };
+            folder.join(format!("mirrortool-undo-{}-{now}{nth}.log", filesystem.superblock().fsid()))
+        };
+        Ok((1..).map(name).find(|path| !path.exists()))
+    }
+
+    /// Scrubs what is on the members now.
+    fn verify(&self, options: &ScrubOptions, progress: &Progress, outcome: &mut ScrubOutcome) -> anyhow::Result<()> {
+        let filesystem = self.input.open()?;
+        let again = watch::with_bar(progress, self.report.shows_progress(), || scrub(&filesystem, options, progress))?;
+        outcome.verdict = outcome.verdict.max(again.verdict);
+        outcome.status = again.status;
+        let found = again.findings.len() as u64 + again.findings_omitted;
+        outcome.notes.push(format!("scrubbed again after the repair: {found} findings"));
+        Ok(())
+    }
+}
+
+/// Opens what is to be written, starts the log, and writes.
+fn carry_out(
+    job: &Job<'_>,
+    filesystem: &Filesystem,
+    planned: &mut Planned,
+    options: &PlanOptions<'_>,
+    log: Option<&Path>,
+    progress: &Progress,
+) -> anyhow::Result<RepairSummary> {
+    check_unused(filesystem.members().map(|member| member.path()))?;
+    let target = Target::new(filesystem, open_members(filesystem, planned)?)?;
+    let mut journal = match log {
+        Some(path) => start_log(path, filesystem)?,
+        None => Journal::none(),
+    };
+    let options = ApplyOptions { scrub: options.scrub, choice: options.choice, salvage: options.salvage };
+    let writing = || apply(filesystem, planned, &options, &target, &mut journal, progress);
+    Ok(watch::with_bar(progress, job.report.shows_progress(), writing))
+}
+
+/// All members, exclusively, so that nobody uses the others meanwhile; one that cannot be written need not be where the
+/// plan leaves it alone.
+fn open_members(filesystem: &Filesystem, planned: &Planned) -> anyhow::Result<Vec<(DeviceId, Arc<dyn WriteDevice>)>> {
+    let needed = planned.plan.devices();
+    let mut devices = Vec::new();
+    for member in filesystem.members().filter(|member| !member.is_seed()) {
+        match open_write(member.path(), Consent::given_by_user()) {
+            Ok(device) => devices.push((member.devid(), device)),
+            Err(DeviceError::ReadOnly { .. } | DeviceError::PermissionDenied { .. })
+                if !needed.contains(&member.devid()) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(devices)
+}
+
+fn start_log(path: &Path, filesystem: &Filesystem) -> anyhow::Result<Journal> {
+    let member = |member: &Arc<mirrortool::volume::Member>| LogMember {
+        devid: member.devid(),
+        uuid: member.uuid(),
+        len_bytes: member.device().len(),
+        generation: member.generation(),
+        path: fs::canonicalize(member.path()).unwrap_or_else(|_| member.path().to_owned()),
+    };
+    let header = LogHeader {
+        fsid: filesystem.superblock().fsid(),
+        generation: filesystem.superblock().generation(),
+        created: SystemTime::now(),
+        members: filesystem.members().map(member).collect(),
+    };
+    let cannot = || format!("cannot write the undo log {}", path.display());
+    let file = FileLog::create(path).with_context(cannot)?;
+    Journal::start(Box::new(file), &header).with_context(cannot)
+}
+
+fn saved_report(path: &Path) -> anyhow::Result<SavedReport> {
+    let cannot = || format!("cannot use the report {}", path.display());
+    let bytes = fs::read(path).with_context(cannot)?;
+    read_report(&bytes).with_context(cannot)
+}
+
+fn ensure_same(saved: &SavedReport, filesystem: &Filesystem) -> anyhow::Result<()> {
+    let (have, expect) = (saved.fsid, filesystem.superblock().fsid());
+    ensure!(have == expect, "the report is about file system {have}, the members are of {expect}");
+    let (have, expect) = (saved.generation, filesystem.superblock().generation());
+    ensure!(have == expect, "the report is about generation {have}, the file system is at {expect}: scrub again");
+    Ok(())
+}
+
+/// `--yes`, or the answer of whoever sits at the terminal.
+fn consents(job: &Job<'_>, planned: &Planned) -> anyhow::Result<bool> {
+    if job.repair.yes {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        bail!(NoConsent);
+    }
+    let (writes, bytes) = (planned.plan.steps().len(), planned.plan.bytes());
+    let mut err = io::stderr().lock();
+    write!(err, "{writes} writes of {bytes} bytes to {} devices. Write? [y/N] ", planned.plan.devices().len())?;
+    err.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// There is something to write, and nobody to ask.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing was written: there is no terminal to ask on")]
+pub(crate) struct NoConsent;

@@ -1,0 +1,253 @@
+//! Header and records of a log, to bytes and back.
+
+use super::super::fingerprint::{ATOM_BYTES, Fingerprint, atoms};
+use crate::units::{DeviceId, DevicePhysical, Generation, Physical};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+use uuid::Uuid;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const HEADER_MAGIC: [u8; 8] = *b"MTUNDO01";
+const RECORD_MAGIC: [u8; 8] = *b"MTUNDREC";
+/// What records and the header are padded to.
+pub(super) const ALIGN_BYTES: usize = ATOM_BYTES;
+/// Of the header: room for the most members that a chunk tree may name, and their paths.
+const MAX_HEADER_BYTES: usize = 16 << 20;
+/// Of the old bytes of one record: twice the longest step.
+const MAX_RECORD_BYTES: usize = 2 << 20;
+/// Unreadable old bytes are told in units of this size.
+pub(in crate::repair) const LOST_UNIT_BYTES: usize = 4096;
+
+/// What both start with.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawPrefix {
+    magic: [u8; 8],
+    /// Of all that follows, padding included.
+    checksum: [u8; 16],
+    /// From the magic to the end of the padding.
+    length: U32,
+}
+
+const PREFIX_BYTES: usize = size_of::<RawPrefix>();
+const CHECKED_FROM: usize = 24;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    fsid: [u8; 16],
+    generation: U64,
+    created: U64,
+    members: U32,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawMember {
+    devid: U64,
+    uuid: [u8; 16],
+    len_bytes: U64,
+    generation: U64,
+    path_bytes: U32,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawRecord {
+    batch: U64,
+    devid: U64,
+    physical: U64,
+    len_bytes: U32,
+    lost_units: U32,
+    /// 1: all old bytes are `fill`, and none follow.
+    is_filled: u8,
+    fill: u8,
+}
+
+/// Which file system a log belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogHeader {
+    /// The file system.
+    pub fsid: Uuid,
+    /// Its last transaction when the repair began.
+    pub generation: Generation,
+    /// When that was.
+    pub created: SystemTime,
+    /// All members that were there.
+    pub members: Vec<LogMember>,
+}
+
+/// One member as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogMember {
+    /// Its number.
+    pub devid: DeviceId,
+    /// The uuid of the device.
+    pub uuid: Uuid,
+    /// Its size in bytes.
+    pub len_bytes: u64,
+    /// Its last transaction.
+    pub generation: Generation,
+    /// As the user named it.
+    pub path: PathBuf,
+}
+
+/// One write that may have been made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where.
+    pub place: DevicePhysical,
+    /// What was there; zeros where it could not be read.
+    pub old: Vec<u8>,
+    /// The numbers of the units of 4096 bytes that could not be read, ascending.
+    pub lost: Vec<u32>,
+    /// Tells the new bytes, per started 512.
+    pub new_atoms: Vec<u64>,
+}
+
+impl LogHeader {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let raw = RawHeader {
+            fsid: self.fsid.into_bytes(),
+            generation: self.generation.raw().into(),
+            created: created.into(),
+            members: (self.members.len() as u32).into(),
+        };
+        let mut body = raw.as_bytes().to_vec();
+        for member in &self.members {
+            let path = member.path.as_os_str().as_bytes();
+            let raw = RawMember {
+                devid: member.devid.raw().into(),
+                uuid: member.uuid.into_bytes(),
+                len_bytes: member.len_bytes.into(),
+                generation: member.generation.raw().into(),
+                path_bytes: (path.len() as u32).into(),
+            };
+            body.extend_from_slice(raw.as_bytes());
+            body.extend_from_slice(path);
+        }
+        seal(HEADER_MAGIC, &body)
+    }
+
+    /// `None` for bytes that are no whole header.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (raw, mut rest) = RawHeader::read_from_prefix(unseal(HEADER_MAGIC, bytes)?).ok()?;
+        let mut members = Vec::new();
+        for _ in 0..raw.members.get() {
+            let (member, after) = RawMember::read_from_prefix(rest).ok()?;
+            let (path, after) = after.split_at_checked(member.path_bytes.get() as usize)?;
+            members.push(LogMember {
+                devid: DeviceId::new(member.devid.get()),
+                uuid: Uuid::from_bytes(member.uuid),
+                len_bytes: member.len_bytes.get(),
+                generation: Generation::new(member.generation.get()),
+                path: PathBuf::from(OsStr::from_bytes(path)),
+            });
+            rest = after;
+        }
+        Some(Self {
+            fsid: Uuid::from_bytes(raw.fsid),
+            generation: Generation::new(raw.generation.get()),
+            created: SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(raw.created.get()))?,
+            members,
+        })
+    }
+}
+
+impl Record {
+    /// For a place that holds `old` and is about to hold `new`, which is as long.
+    pub(in crate::repair) fn new(place: DevicePhysical, old: Vec<u8>, lost: Vec<u32>, new: &[u8]) -> Self {
+        Self { place, old, lost, new_atoms: atoms(new).collect() }
+    }
+
+    pub(super) fn encode(&self, batch: u64) -> Vec<u8> {
+        let first = self.old.first().copied().unwrap_or_default();
+        let is_filled = self.old.iter().all(|byte| *byte == first);
+        let raw = RawRecord {
+            batch: batch.into(),
+            devid: self.place.devid.raw().into(),
+            physical: self.place.physical.raw().into(),
+            len_bytes: (self.old.len() as u32).into(),
+            lost_units: (self.lost.len() as u32).into(),
+            is_filled: u8::from(is_filled),
+            fill: first,
+        };
+        let mut body = Vec::with_capacity(self.old.len() + self.old.len() / 32 + 2 * ALIGN_BYTES);
+        body.extend_from_slice(raw.as_bytes());
+        self.lost.iter().for_each(|unit| body.extend_from_slice(&unit.to_le_bytes()));
+        self.new_atoms.iter().for_each(|atom| body.extend_from_slice(&atom.to_le_bytes()));
+        if !is_filled {
+            body.extend_from_slice(&self.old);
+        }
+        seal(RECORD_MAGIC, &body)
+    }
+
+    /// The record and its batch; `None` for bytes that are no whole record.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, u64)> {
+        let (raw, rest) = RawRecord::read_from_prefix(unseal(RECORD_MAGIC, bytes)?).ok()?;
+        let len_bytes = raw.len_bytes.get() as usize;
+        if len_bytes > MAX_RECORD_BYTES {
+            return None;
+        }
+        let (lost, rest) = rest.split_at_checked((raw.lost_units.get() as usize).checked_mul(4)?)?;
+        let (new_atoms, rest) = rest.split_at_checked(len_bytes.div_ceil(ATOM_BYTES) * 8)?;
+        let old = if raw.is_filled == 1 { vec![raw.fill; len_bytes] } else { rest.get(..len_bytes)?.to_vec() };
+        let record = Self {
+            place: DevicePhysical {
+                devid: DeviceId::new(raw.devid.get()),
+                physical: Physical::new(raw.physical.get()),
+            },
+            old,
+            lost: lost.chunks_exact(4).filter_map(|b| Some(u32::from_le_bytes(b.try_into().ok()?))).collect(),
+            new_atoms: new_atoms.chunks_exact(8).filter_map(|b| Some(u64::from_le_bytes(b.try_into().ok()?))).collect(),
+        };
+        Some((record, raw.batch.get()))
+    }
+
+    /// Whether unit number `unit` could not be read.
+    pub(in crate::repair) fn is_lost(&self, unit: usize) -> bool {
+        u32::try_from(unit).is_ok_and(|unit| self.lost.binary_search(&unit).is_ok())
+    }
+}
+
+/// How long the whole thing that starts with `prefix` says it is; `None` where nothing starts there.
+pub(super) fn sealed_bytes(prefix: &[u8]) -> Option<usize> {
+    let (prefix, _) = RawPrefix::read_from_prefix(prefix).ok()?;
+    let most = match prefix.magic {
+        HEADER_MAGIC => MAX_HEADER_BYTES,
+        RECORD_MAGIC => 2 * MAX_RECORD_BYTES,
+        _ => return None,
+    };
+    let length = prefix.length.get() as usize;
+    ((PREFIX_BYTES..=most).contains(&length) && length.is_multiple_of(ALIGN_BYTES)).then_some(length)
+}
+
+/// Magic, checksum and length in front of `body`, padding behind it.
+fn seal(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
+    let length = (PREFIX_BYTES + body.len()).next_multiple_of(ALIGN_BYTES);
+    let mut bytes = Vec::with_capacity(length);
+    let prefix = RawPrefix { magic, checksum: [0; 16], length: (length as u32).into() };
+    bytes.extend_from_slice(prefix.as_bytes());
+    bytes.extend_from_slice(body);
+    bytes.resize(length, 0);
+    let checksum = checksum(&bytes);
+    for (to, from) in bytes.iter_mut().skip(magic.len()).zip(checksum) {
+        *to = from;
+    }
+    bytes
+}
+
+fn unseal(magic: [u8; 8], bytes: &[u8]) -> Option<&[u8]> {
+    let (prefix, body) = RawPrefix::read_from_prefix(bytes).ok()?;
+    let is_whole =
+        prefix.magic == magic && prefix.length.get() as usize == bytes.len() && prefix.checksum == checksum(bytes);
+    is_whole.then_some(body)
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 16] {
+    Fingerprint::of(bytes.get(CHECKED_FROM..).unwrap_or_default()).to_le_bytes()
+}

@@ -1,0 +1,144 @@
+//! What became of a plan, and the scrub's outcome once that is known.
+
+use super::plan::{RepairPlan, Step};
+use crate::scrub::finding::{Finding, FindingKind, RepairState};
+use crate::scrub::outcome::{ScrubOutcome, Verdict};
+use crate::scrub::tally::Counters;
+use crate::units::{DeviceId, DevicePhysical};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StepState {
+    /// Not reached.
+    #[default]
+    Pending,
+    /// Written and read back, or found right already.
+    Done,
+    /// Not as it should be.
+    Failed(Failure),
+}
+
+/// Why a step failed. Numbers are what the kernel said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The write.
+    Write(Option<i32>),
+    /// The sync after it.
+    Sync(Option<i32>),
+    /// Reading back.
+    ReadBack(Option<i32>),
+    /// Reading back gave other bytes.
+    ReadBackDiffers,
+    /// The device had failed before.
+    DeviceDropped,
+    /// The device is not among those that may be written.
+    NotOpen,
+    /// The right bytes could not be proved a second time.
+    NotProved,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, errno) = match self {
+            Self::Write(errno) => ("write error", errno),
+            Self::Sync(errno) => ("sync error", errno),
+            Self::ReadBack(errno) => ("cannot be read back", errno),
+            Self::ReadBackDiffers => return f.write_str("what was read back is not what was written"),
+            Self::DeviceDropped => return f.write_str("the device failed before"),
+            Self::NotOpen => return f.write_str("the device is not open for writing"),
+            Self::NotProved => return f.write_str("the right bytes could not be proved again"),
+        };
+        match errno {
+            Some(errno) => write!(f, "{what}: {}", io::Error::from_raw_os_error(*errno)),
+            None => f.write_str(what),
+        }
+    }
+}
+
+/// What a repair did.
+#[derive(Debug, Default)]
+pub struct RepairSummary {
+    /// By the number of the step in the plan.
+    pub states: Vec<StepState>,
+    /// Bytes of the steps that are done.
+    pub bytes_repaired: u64,
+    /// How long the writing took, with the reading for it.
+    pub duration: Duration,
+    /// Devices that failed, and how.
+    pub dropped: BTreeMap<DeviceId, Failure>,
+    /// The undo log could not be written: nothing was written after that.
+    pub log_error: Option<io::Error>,
+    /// Some steps were not reached.
+    pub is_interrupted: bool,
+}
+
+impl RepairSummary {
+    /// Steps in this state, counted by the findings they answer.
+    pub fn findings_in(&self, plan: &RepairPlan, wanted: impl Fn(StepState) -> bool) -> u64 {
+        let pairs = plan.steps().iter().zip(&self.states);
+        pairs.filter(|(_, state)| wanted(**state)).map(|(step, _)| step.findings).sum()
+    }
+}
+
+/// Puts into `outcome` what became of the findings.
+pub(super) fn settle(outcome: &mut ScrubOutcome, plan: &RepairPlan, summary: &RepairSummary) {
+    for (step, state) in plan.steps().iter().zip(&summary.states) {
+        let devices = outcome.devices.iter_mut().filter(|device| device.devid == step.place.devid);
+        devices.map(|device| &mut device.counters).for_each(|counters| count(counters, step, *state));
+        count(&mut outcome.totals, step, *state);
+    }
+    let is_open = |state: &RepairState| *state == RepairState::Possible;
+    for finding in outcome.findings.iter_mut().filter(|finding| is_open(&finding.repair)) {
+        finding.repair = state_of(finding, plan, summary);
+    }
+    let has_failed = summary.states.iter().any(|state| matches!(state, StepState::Failed(_)));
+    let all_done = summary.states.iter().all(|state| *state == StepState::Done)
+        && outcome.findings.iter().all(|finding| !is_open(&finding.repair))
+        && plan.withheld().is_empty()
+        && outcome.filesystem.missing_devids.is_empty();
+    outcome.verdict = match outcome.verdict {
+        Verdict::Uncorrectable => Verdict::Uncorrectable,
+        _ if has_failed => Verdict::Uncorrectable,
+        Verdict::Correctable if all_done => Verdict::Corrected,
+        other => other,
+    };
+}
+
+fn count(counters: &mut Counters, step: &Step, state: StepState) {
+    match state {
+        StepState::Pending => return,
+        StepState::Done => {
+            counters.corrected_errors += step.sectors;
+            counters.repaired_verified += step.findings;
+        }
+        StepState::Failed(_) => counters.repair_write_failed += step.findings,
+    }
+    counters.correctable_errors = counters.correctable_errors.saturating_sub(step.sectors);
+}
+
+/// A finding is done when all steps within its place are.
+fn state_of(finding: &Finding, plan: &RepairPlan, summary: &RepairSummary) -> RepairState {
+    let (start, end) = (finding.physical, finding.physical + u64::from(finding.length));
+    let is_superblock = finding.kind == FindingKind::Superblock;
+    let place = DevicePhysical { devid: finding.devid, physical: start };
+    let order = |step: &Step| (step.kind == FindingKind::Superblock, step.place.devid, step.end());
+    let first = plan.steps().partition_point(|step| order(step) <= (is_superblock, place.devid, start));
+    let steps = plan.steps().iter().zip(&summary.states).skip(first);
+    let within = steps.take_while(|(step, _)| {
+        (step.kind == FindingKind::Superblock, step.place.devid) == (is_superblock, place.devid)
+            && step.place.physical < end
+    });
+    let mut seen = None;
+    for (_, state) in within {
+        match state {
+            StepState::Failed(_) => return RepairState::Failed,
+            StepState::Pending => return RepairState::Possible,
+            StepState::Done => seen = Some(RepairState::Done),
+        }
+    }
+    seen.unwrap_or(RepairState::Possible)
+}

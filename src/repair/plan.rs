@@ -1,0 +1,221 @@
+//! What a repair would do: places, reasons, sources and fingerprints, without the bytes. Reads only.
+//!
+//! A step is at most 1 MiB long and covers all that lies one behind the other with one reason and one source, so a wiped
+//! device of 40 GiB is some 40,000 steps of about 120 bytes. The bytes are proved anew when the plan is carried out.
+
+use super::RepairError;
+use super::fingerprint::Fingerprint;
+use super::preflight::check_may_write;
+use super::reserved::{is_allocated, touches_superblock};
+use crate::filesystem::Filesystem;
+use crate::scrub::finding::{Finding, FindingKind, Problem, RepairState};
+use crate::scrub::mend::{Choice, Mend, Mending, Places, Salvage, Source};
+use crate::scrub::outcome::{ScrubOutcome, Status};
+use crate::scrub::{Progress, ScrubOptions, scrub_and_mend};
+use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum, Physical};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use thiserror::Error;
+
+/// How to plan.
+#[derive(Clone, Copy)]
+pub struct PlanOptions<'a> {
+    /// How to read.
+    pub scrub: &'a ScrubOptions,
+    /// Who wins where nothing can be verified.
+    pub choice: Choice,
+    /// What is tried where every copy is bad.
+    pub salvage: Option<&'a dyn Salvage>,
+    /// Look only at the places of these findings; `None` is everywhere.
+    pub from: Option<&'a [Finding]>,
+}
+
+/// One write to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is there.
+    pub kind: FindingKind,
+    /// What is wrong with it.
+    pub problem: Problem,
+    /// Its address (see [`FindingKind`]).
+    pub logical: Logical,
+    /// Which copy it is.
+    pub mirror: MirrorNum,
+    /// Where.
+    pub place: DevicePhysical,
+    /// In bytes.
+    pub len_bytes: u64,
+    /// Where the right bytes come from.
+    pub source: Source,
+    /// Of the bytes that are there; `None` where they cannot be read.
+    pub before: Option<Fingerprint>,
+    /// Of the right bytes.
+    pub after: Fingerprint,
+    /// Findings that it answers.
+    pub findings: u64,
+    /// Sectors that the findings are counted as.
+    pub sectors: u64,
+}
+
+impl Step {
+    fn of(mend: &Mend) -> Self {
+        let bytes = mend.bytes.as_slice();
+        Self {
+            kind: mend.kind,
+            problem: mend.problem,
+            logical: mend.logical,
+            mirror: mend.mirror,
+            place: mend.place,
+            len_bytes: bytes.len() as u64,
+            source: mend.source,
+            before: mend.before.as_deref().map(Fingerprint::of),
+            after: Fingerprint::of(bytes),
+            findings: mend.findings,
+            sectors: mend.sectors,
+        }
+    }
+
+    /// The place behind the last byte.
+    pub fn end(&self) -> Physical {
+        self.place.physical + self.len_bytes
+    }
+}
+
+/// Why a write that would be right is not in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Withheld {
+    /// The place is one of a super block, and the block does not belong there.
+    #[error("it would overwrite a super block")]
+    OverSuperblock,
+    /// The place is one of a super block, but something else is stored there.
+    #[error("the place of the super block is allocated to something else")]
+    SuperblockInChunk,
+    /// The device ends before it.
+    #[error("it lies past the end of the device")]
+    PastEnd,
+    /// The device is a seed, which is never written.
+    #[error("the device is a seed")]
+    Seed,
+    /// The block is verified by its extent, but its parent describes another one.
+    #[error("no copy is the block that its parent describes")]
+    BrokenLink,
+}
+
+/// A step that is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WithheldStep {
+    /// What would be right.
+    pub step: Step,
+    /// Why it is not done.
+    pub why: Withheld,
+}
+
+/// All that is to be written: first the block groups, ordered by place, then super blocks, one copy of each device at a
+/// time.
+#[derive(Clone, Debug, Default)]
+pub struct RepairPlan {
+    steps: Vec<Step>,
+    withheld: Vec<WithheldStep>,
+}
+
+/// A plan, and the scrub that it follows from.
+#[derive(Debug)]
+pub struct Planned {
+    /// What is bad.
+    pub outcome: ScrubOutcome,
+    /// What can be done about it.
+    pub plan: RepairPlan,
+}
+
+impl RepairPlan {
+    /// The steps in the order of [`Step::place`], super blocks behind all others.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What is known to be right and yet not done.
+    pub fn withheld(&self) -> &[WithheldStep] {
+        &self.withheld
+    }
+
+    /// True where there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Bytes to be written.
+    pub fn bytes(&self) -> u64 {
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.len_bytes))
+    }
+
+    /// The devices to be written.
+    pub fn devices(&self) -> BTreeSet<DeviceId> {
+        self.steps.iter().map(|step| step.place.devid).collect()
+    }
+
+    /// The windows that hold the steps.
+    pub(super) fn places(&self, fs: &Filesystem) -> Places {
+        let blocks = self.steps.iter().filter(|step| step.kind != FindingKind::Superblock);
+        Places::of_addresses(blocks.map(|step| step.logical), fs.chunks())
+    }
+
+    /// The number of the step for exactly this place.
+    pub(super) fn position(&self, place: DevicePhysical, is_superblock: bool) -> Option<usize> {
+        let order = |step: &Step| (step.kind == FindingKind::Superblock, step.place);
+        let first = self.steps.partition_point(|step| order(step) < (is_superblock, place));
+        self.steps.get(first).filter(|step| order(step) == (is_superblock, place)).map(|_| first)
+    }
+}
+
+/// Scrubs and plans. A run that was cancelled has an incomplete plan, and its outcome says so.
+pub fn plan(fs: &Filesystem, options: &PlanOptions<'_>, progress: &Progress) -> Result<Planned, RepairError> {
+    check_may_write(fs)?;
+    let places = options.from.map(|findings| Places::of_findings(findings, fs.chunks()));
+    let steps: Mutex<Vec<Step>> = Mutex::default();
+    let sink = |mends: Vec<Mend>| {
+        let new: Vec<Step> = mends.iter().map(Step::of).collect();
+        steps.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
+    };
+    let mending = Mending { places: places.as_ref(), choice: options.choice, salvage: options.salvage, sink: &sink };
+    let outcome = scrub_and_mend(fs, options.scrub, progress, &mending)?;
+    if outcome.status == Status::Finished {
+        super::split::check_same_history(fs, &outcome.findings)?;
+    }
+    let mut steps = steps.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // While one super block of a device is being written, another that is whole must be on it: hence copy by copy.
+    let is_superblock = |step: &Step| step.kind == FindingKind::Superblock;
+    steps.sort_by_key(|step| (is_superblock(step), step.place));
+    let broken = broken_links(&outcome.findings);
+    let mut plan = RepairPlan::default();
+    for step in steps {
+        match withheld(fs, &step, &broken) {
+            Some(why) => plan.withheld.push(WithheldStep { step, why }),
+            None => plan.steps.push(step),
+        }
+    }
+    Ok(Planned { outcome, plan })
+}
+
+/// Tree blocks that verify in themselves while their parents describe others.
+fn broken_links(findings: &[Finding]) -> BTreeSet<Logical> {
+    let is_broken = |f: &&Finding| f.kind == FindingKind::Metadata && f.repair == RepairState::Impossible;
+    findings.iter().filter(is_broken).map(|f| f.logical).collect()
+}
+
+fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>) -> Option<Withheld> {
+    let devid = step.place.devid;
+    let member = fs.volume().member(devid)?;
+    if member.is_seed() {
+        return Some(Withheld::Seed);
+    }
+    if step.end().raw() > member.device().len() {
+        return Some(Withheld::PastEnd);
+    }
+    if step.kind == FindingKind::Superblock {
+        return is_allocated(fs, step.place).then_some(Withheld::SuperblockInChunk);
+    }
+    if touches_superblock(member, step.place.physical, step.end()) {
+        return Some(Withheld::OverSuperblock);
+    }
+    (step.kind == FindingKind::Metadata && broken.contains(&step.logical)).then_some(Withheld::BrokenLink)
+}

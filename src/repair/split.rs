@@ -1,0 +1,191 @@
+//! Whether a member that missed transactions has only missed them, or has made others of its own meanwhile. In the
+//! second case "bringing it up to date" would destroy what was written there, and nothing but the user can say which
+//! half is wanted.
+//!
+//! A clean latecomer wrote nothing alone. So whatever it holds up to its own last generation is what the others had
+//! then, and they still have it, or something newer in its place. Proofs of the contrary:
+//!
+//! * super blocks of one generation that name different roots;
+//! * a tree block that verifies on both, with one generation, and is not the same;
+//! * a tree block of either side that the other never saw, though the transaction is one that both claim.
+//!
+//! Sides are compared through their own trees, read from their own devices alone.
+
+use super::fingerprint::Fingerprint;
+use super::preflight::{Refusal, SplitBrain, SplitProof};
+use crate::filesystem::{Filesystem, OpenOptions};
+use crate::format::Superblock;
+use crate::scrub::finding::{Evidence, Finding, FindingKind, Problem};
+use crate::tree::block::check_block;
+use crate::tree::{LostBlock, ParentCheck, TreeBlock, Visit, Visitor, walk};
+use crate::units::{DeviceId, Generation, Logical};
+use crate::volume::{DeviceSet, Member, Opened, SetOptions};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Tree blocks of the smaller side that are compared at most, the newest transactions first: 64 Ki blocks of 16 KiB are
+/// 1 GiB to read.
+const MAX_COMPARED: usize = 64 << 10;
+/// Transactions of the smaller side that are looked at: what was written alone is the newest there is.
+const MAX_TRANSACTIONS: u64 = 64;
+
+/// Refuses a set of members with different histories. `findings` are those of a whole scrub.
+pub(super) fn check_same_history(fs: &Filesystem, findings: &[Finding]) -> Result<(), Refusal> {
+    let newest = fs.superblock();
+    let Some(speaker) = fs.members().find(|member| member.superblock() == newest) else { return Ok(()) };
+    let others = fs.members().filter(|member| !member.is_seed() && member.devid() != speaker.devid());
+    for member in others {
+        if let Some(proof) = proof_against(fs, member, findings) {
+            return Err(Refusal::SplitBrain(Box::new(SplitBrain {
+                one: member.path().to_owned(),
+                one_devid: member.devid(),
+                one_generation: member.generation(),
+                other: speaker.path().to_owned(),
+                other_devid: speaker.devid(),
+                other_generation: speaker.generation(),
+                proof,
+            })));
+        }
+    }
+    Ok(())
+}
+
+fn proof_against(fs: &Filesystem, member: &Arc<Member>, findings: &[Finding]) -> Option<SplitProof> {
+    let newest = fs.superblock();
+    let (own, generation) = (member.superblock(), member.generation());
+    if generation == newest.generation() {
+        return different_roots(own, newest).or_else(|| different_root_blocks(fs));
+    }
+    backup_disagrees(own, newest)
+        .or_else(|| findings.iter().find_map(|finding| missed_before_leaving(finding, member)))
+        .or_else(|| own_blocks(fs, member))
+}
+
+fn different_roots(own: &Superblock, newest: &Superblock) -> Option<SplitProof> {
+    let generation = own.generation();
+    let same = own.root() == newest.root() && own.chunk_root() == newest.chunk_root();
+    (!same).then_some(SplitProof::Roots { generation })
+}
+
+/// The newest side remembers the roots of its last four transactions.
+fn backup_disagrees(own: &Superblock, newest: &Superblock) -> Option<SplitProof> {
+    let generation = own.generation();
+    let backup = newest.backup_roots().into_iter().find(|backup| backup.tree_root.generation == generation)?;
+    let same = backup.tree_root.bytenr == own.root().bytenr && backup.chunk_root.bytenr == own.chunk_root().bytenr;
+    (!same).then_some(SplitProof::Roots { generation })
+}
+
+/// Copies of the two root blocks that verify must be equal.
+fn different_root_blocks(fs: &Filesystem) -> Option<SplitProof> {
+    let roots = [fs.superblock().root(), fs.superblock().chunk_root()];
+    roots.into_iter().find_map(|root| {
+        let check = ParentCheck { generation: Some(root.generation), ..ParentCheck::default() };
+        let copies = copies_that_verify(fs, root.bytenr, &check, |_| true);
+        let (first, rest) = copies.split_first()?;
+        let differs = rest.iter().any(|(_, bytes)| *bytes != first.1);
+        differs.then_some(SplitProof::Block { at: root.bytenr, generation: root.generation })
+    })
+}
+
+/// A block of the newest side, from before the member left, that is an older block there.
+fn missed_before_leaving(finding: &Finding, member: &Member) -> Option<SplitProof> {
+    if finding.kind != FindingKind::Metadata
+        || finding.devid != member.devid()
+        || finding.problem != Problem::Generation
+    {
+        return None;
+    }
+    match finding.evidence {
+        Evidence::Number { have, expect } if have < expect && expect <= member.generation().raw() => {
+            Some(SplitProof::Missed {
+                at: finding.logical,
+                have: Generation::new(have),
+                expect: Generation::new(expect),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Blocks of the member's own last transactions, compared with what the newest side has in their places.
+fn own_blocks(fs: &Filesystem, member: &Arc<Member>) -> Option<SplitProof> {
+    let alone = open_side(fs, member.generation())?;
+    let from = Generation::new(member.generation().raw().saturating_sub(MAX_TRANSACTIONS));
+    let mut blocks = Recent { from, seen: BTreeMap::new() };
+    for root in alone.all_roots() {
+        walk(&alone, &root, &mut blocks);
+    }
+    let newest = fs.superblock().generation();
+    let is_newest = |devid: DeviceId| fs.volume().member(devid).is_some_and(|m| m.generation() == newest);
+    blocks.seen.iter().find_map(|(at, own)| compare(fs, *at, *own, &is_newest))
+}
+
+fn compare(
+    fs: &Filesystem,
+    at: Logical,
+    (expect, own): (Generation, Fingerprint),
+    is_newest: &dyn Fn(DeviceId) -> bool,
+) -> Option<SplitProof> {
+    let there = copies_that_verify(fs, at, &ParentCheck::default(), is_newest);
+    there.iter().find_map(|(have, bytes)| {
+        if *have < expect {
+            return Some(SplitProof::Missed { at, have: *have, expect });
+        }
+        (*have == expect && Fingerprint::of(bytes) != own).then_some(SplitProof::Block { at, generation: expect })
+    })
+}
+
+/// The copies of a block on the chosen devices that verify, each with its generation.
+fn copies_that_verify(
+    fs: &Filesystem,
+    at: Logical,
+    check: &ParentCheck,
+    on: impl Fn(DeviceId) -> bool,
+) -> Vec<(Generation, Vec<u8>)> {
+    let Ok(chunk) = fs.chunks().lookup(at) else { return Vec::new() };
+    let copies = chunk.copies(at).into_iter().filter(|copy| on(copy.place.devid));
+    let verified = copies.filter_map(|copy| {
+        let mut bytes = vec![0; fs.geometry().nodesize() as usize];
+        fs.volume().read_copy(at, copy.mirror, &mut bytes).ok()?;
+        let header = check_block(&bytes, at, fs.geometry(), check).ok()?;
+        Some((header.generation, bytes))
+    });
+    verified.collect()
+}
+
+/// The file system as the members of an older generation see it by themselves; `None` where they are too few.
+fn open_side(fs: &Filesystem, generation: Generation) -> Option<Filesystem> {
+    let members = fs.members().filter(|member| member.generation() == generation || member.is_seed());
+    let opened = members.map(|member| Opened {
+        path: member.path().to_owned(),
+        device: Arc::clone(member.device()),
+        identity: member.identity(),
+    });
+    let set = DeviceSet::assemble(opened.collect(), SetOptions { degraded: true }).ok()?;
+    Filesystem::open(set, &OpenOptions::default()).ok()
+}
+
+/// Blocks of the last transactions, by address.
+struct Recent {
+    from: Generation,
+    seen: BTreeMap<Logical, (Generation, Fingerprint)>,
+}
+
+impl Visitor for Recent {
+    fn pointer(&mut self, at: Logical, check: &ParentCheck) -> Visit {
+        if self.seen.len() >= MAX_COMPARED {
+            return Visit::Stop;
+        }
+        // What is below an old block is older still.
+        let is_old = check.generation.is_some_and(|generation| generation < self.from);
+        if is_old || self.seen.contains_key(&at) { Visit::Skip } else { Visit::Into }
+    }
+
+    fn block(&mut self, block: &Arc<TreeBlock>) -> Visit {
+        let header = block.header();
+        self.seen.insert(header.bytenr, (header.generation, Fingerprint::of(block.bytes())));
+        Visit::Into
+    }
+
+    fn lost(&mut self, _: Logical, _: &ParentCheck, _: &LostBlock) {}
+}
