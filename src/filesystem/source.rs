@@ -109,6 +109,7 @@ impl Filesystem {
 #[derive(Default)]
 struct Failure {
     bad: Option<BadBlock>,
+    #[allow(clippy::option_option, reason = "no failed read; one, with an errno or past the end")]
     errno: Option<Option<i32>>,
 }
 

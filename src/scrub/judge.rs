@@ -9,7 +9,7 @@ use super::stream::StripeCopy;
 use super::verify::{BadPiece, Unreadable, unreadable_in};
 use super::window::{Run, RunKind, Window};
 use crate::tree::TreeGeometry;
-use crate::units::{DeviceId, Logical};
+use crate::units::{DeviceId, Logical, ObjectId};
 use crate::volume::{Layout, MirrorCopy};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -201,13 +201,16 @@ fn chosen<'a>(
     }
 }
 
+/// Tells whether bytes are the right ones of a block.
+pub(super) type Accept<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
+
 /// The check that tells the right bytes of the block at `at`; `None` where it has no checksum.
 pub(super) fn accept<'a>(
     window: &'a Window,
     run: &'a Run,
     at: Logical,
     geometry: &'a TreeGeometry,
-) -> Option<Box<dyn Fn(&[u8]) -> bool + 'a>> {
+) -> Option<Accept<'a>> {
     match run.kind {
         RunKind::Tree(check) => {
             Some(Box::new(move |bytes| super::verify::judge_block(at, bytes, &check, geometry).is_none()))
@@ -260,7 +263,7 @@ impl Found<'_> {
             return;
         }
         let owner = match self.run.kind {
-            RunKind::Tree(check) => check.owner.map(|o| o.raw()),
+            RunKind::Tree(check) => check.owner.map(ObjectId::raw),
             RunKind::Summed(_) | RunKind::Unsummed => None,
         };
         let counters = tally.device(self.copy.place.devid);

@@ -107,7 +107,9 @@ fn paused_work(fs: &Filesystem) -> Vec<String> {
     }
     let replace = Key::new(0, key_type::DEV_REPLACE, 0);
     let replace = fs.roots().dev.and_then(|dev| item(fs, dev, &replace));
-    if let Some(replace) = replace.and_then(|bytes| DevReplaceItem::parse(&bytes).ok()).filter(|r| r.is_under_way()) {
+    if let Some(replace) =
+        replace.and_then(|bytes| DevReplaceItem::parse(&bytes).ok()).filter(DevReplaceItem::is_under_way)
+    {
         notes.push(format!("a replacement of devid {} has not finished", replace.src_devid));
     }
     notes

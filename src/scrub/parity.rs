@@ -35,6 +35,9 @@ struct RowJudge<'a> {
     full: &'a FullStripe,
 }
 
+/// Tells whether bytes are the right ones of a block; what it has seen may matter.
+type AcceptInTurn<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
+
 /// One block of the row.
 #[derive(Clone, Copy)]
 struct Block<'a> {
@@ -216,7 +219,7 @@ impl<'a> RowJudge<'a> {
     }
 
     /// Whether bytes are the right ones for a block. Without a checksum, only where P and Q say the same.
-    fn judge_bytes(&self, block: &Block<'a>) -> Box<dyn FnMut(&[u8]) -> bool + 'a> {
+    fn judge_bytes(&self, block: &Block<'a>) -> AcceptInTurn<'a> {
         if let Some(accept) = accept(self.window, block.run, block.logical, self.bench.geometry) {
             return Box::new(accept);
         }
@@ -295,7 +298,7 @@ impl<'a> RowJudge<'a> {
     ) {
         for (column, piece) in bad {
             let Some(run) = self.window.runs.get(piece.run) else { continue };
-            let repair = self.prospect(run, open.contains(&piece.logical));
+            let repair = prospect(run, open.contains(&piece.logical));
             self.tell(run, *column, piece, repair, tally);
         }
         let reported: BTreeSet<Logical> = bad.iter().map(|(_, piece)| piece.logical).collect();
@@ -305,15 +308,7 @@ impl<'a> RowJudge<'a> {
             let (problem, evidence) = (Problem::Missing, Evidence::None);
             let len_bytes = block.len as u64;
             let piece = BadPiece { logical: block.logical, len_bytes, run: 0, problem, evidence };
-            self.tell(block.run, block.column, &piece, self.prospect(block.run, true), tally);
-        }
-    }
-
-    fn prospect(&self, run: &Run, is_open: bool) -> RepairState {
-        match (is_open, run.kind) {
-            (false, _) => RepairState::Possible,
-            (true, RunKind::Unsummed) => RepairState::Undecidable,
-            (true, _) => RepairState::Impossible,
+            self.tell(block.run, block.column, &piece, prospect(block.run, true), tally);
         }
     }
 
@@ -466,5 +461,14 @@ fn put(columns: &mut [ColumnBytes], block: &Block<'_>, bytes: &[u8], sectorsize:
     for sector in sectors {
         column.wrong.iter_mut().skip(sector).take(1).for_each(|w| *w = false);
         column.unreadable.iter_mut().skip(sector).take(1).for_each(|u| *u = false);
+    }
+}
+
+/// What can be done about a block of the row that is bad.
+fn prospect(run: &Run, is_open: bool) -> RepairState {
+    match (is_open, run.kind) {
+        (false, _) => RepairState::Possible,
+        (true, RunKind::Unsummed) => RepairState::Undecidable,
+        (true, _) => RepairState::Impossible,
     }
 }

@@ -7,7 +7,7 @@ use super::sink::Tally;
 use super::verify::classify;
 use crate::filesystem::Filesystem;
 use crate::tree::{BadBlock, LostBlock, ParentCheck, TreeBlock, Visit, Visitor, walk};
-use crate::units::Logical;
+use crate::units::{Logical, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Visitor for Promises {
 fn report(fs: &Filesystem, at: Logical, check: &ParentCheck, why: &BadBlock, tally: &mut Tally) {
     let Ok(chunk) = fs.chunks().lookup(at) else { return };
     let sectors = u64::from(fs.geometry().nodesize() / fs.geometry().sectorsize());
-    let (problem, evidence) = classify(why.clone());
+    let (problem, evidence) = classify(why);
     for copy in chunk.copies(at).iter().filter(|copy| fs.device(copy.place.devid).is_some()) {
         tally.device(copy.place.devid).verify_errors += sectors;
         let finding = Finding {
@@ -65,7 +65,7 @@ fn report(fs: &Filesystem, at: Logical, check: &ParentCheck, why: &BadBlock, tal
             profile: chunk.profile(),
             evidence: evidence.clone(),
             repair: RepairState::Impossible,
-            owner: check.owner.map(|owner| owner.raw()),
+            owner: check.owner.map(ObjectId::raw),
         };
         tally.find(finding, sectors);
     }

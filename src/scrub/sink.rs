@@ -164,7 +164,9 @@ mod tests {
     fn the_first_findings_stay_whatever_the_order_of_arrival() {
         let kept = |order: &[u64]| {
             let mut list = FindingList::new(2);
-            order.iter().for_each(|at| list.push(finding(*at)));
+            for at in order {
+                list.push(finding(*at));
+            }
             let (findings, omitted) = list.into_sorted();
             (findings.iter().map(|f| f.logical.raw()).collect::<Vec<_>>(), omitted)
         };

@@ -65,6 +65,7 @@ impl Job {
 
     /// Takes in one stripe (`None`: the run was cancelled). Returns all of them to whoever brings the last one, in the
     /// order of their numbers; nothing where one of them was not read.
+    #[allow(clippy::option_option, reason = "not the last; the last, all there or not")]
     fn arrive(&self, copy: Option<StripeCopy>) -> Option<Option<Vec<StripeCopy>>> {
         match copy {
             Some(copy) => self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(copy),

@@ -73,7 +73,7 @@ impl<'s, S: BlockSource + ?Sized> Sums<'s, S> {
             let sums = ((end - at) / self.sectorsize) as usize * self.digest_len;
             match bytes.get(first..first + sums) {
                 Some(sums) if end > at && (end - at).is_multiple_of(self.sectorsize) => {
-                    part(Part::Summed(at..end, sums))
+                    part(Part::Summed(at..end, sums));
                 }
                 _ => part(Part::Unsummed(at..end)),
             }

@@ -107,7 +107,6 @@ impl<'a> Copy<'a> {
         loop {
             let unreadable = failed.peek().map(|(sector, errno)| (*sector - offset / sectorsize, *errno));
             match (unreadable, next_bad.peek().copied()) {
-                (None, None) => break,
                 (Some((sector, errno)), wrong) if wrong.is_none_or(|w| sector <= w) => {
                     failed.next();
                     if wrong == Some(sector) {
@@ -123,7 +122,7 @@ impl<'a> Copy<'a> {
                     let expect = crate::checksum::Digest::new(stored);
                     self.push_sector(at, sector, Problem::Checksum, Evidence::Checksum { have, expect });
                 }
-                (Some(_), None) => break,
+                (_, None) => break,
             }
         }
     }
@@ -191,7 +190,7 @@ pub(super) fn judge_block(
     geometry: &TreeGeometry,
 ) -> Option<(Problem, Evidence)> {
     match check_block(data, at, geometry, check) {
-        Err(why) => Some(classify(why)),
+        Err(why) => Some(classify(&why)),
         Ok(_) => format::check_structure(data, &geometry.rules)
             .err()
             .map(|why| (Problem::Structure, Evidence::Text(why.to_string().into()))),
@@ -199,11 +198,11 @@ pub(super) fn judge_block(
 }
 
 /// The problem and evidence of a report.
-pub(super) fn classify(why: BadBlock) -> (Problem, Evidence) {
+pub(super) fn classify(why: &BadBlock) -> (Problem, Evidence) {
     fn number(have: u64, expect: u64) -> Evidence {
         Evidence::Number { have, expect }
     }
-    match why {
+    match *why {
         BadBlock::Checksum { have, expect } => (Problem::Checksum, Evidence::Checksum { have, expect }),
         BadBlock::Bytenr { have, expect } => (Problem::Bytenr, number(have.raw(), expect.raw())),
         BadBlock::Fsid { have, expect } => (Problem::Fsid, Evidence::Uuid { have, expect }),

@@ -263,6 +263,7 @@ impl<T> Readahead<T> {
 
     /// Whether `device` is to read the block, and the selection for it. Where the policy sends the block to another
     /// device it is taken from all but that one.
+    #[allow(clippy::option_option, reason = "no; yes, with what the policy chose or without a choice")]
     fn consent(
         &mut self,
         device: DeviceId,
