@@ -1,12 +1,12 @@
 //! Keeps the memory of a file system in a file: read before a scrub, written while it runs and when it ends.
 //!
-//! A killed run loses the block groups that were being read, and those that were done in the last
-//! [`CHECKPOINT_INTERVAL`].
+//! A killed run loses what was done in the last [`CHECKPOINT_INTERVAL`], and the sections (64 MiB of each stripe of a
+//! block group) that were being read.
 
 use crate::output::{self, PendingFile};
 use anyhow::Context as _;
 use mirrortool::report::{read_state, write_state};
-use mirrortool::scrub::earlier::{Earlier, GroupDone, Observer};
+use mirrortool::scrub::earlier::{Earlier, Observer, PartDone};
 use mirrortool::scrub::history::History;
 use mirrortool::units::Generation;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ impl Keeper {
 }
 
 impl Observer for Keeper {
-    fn group_done(&self, done: GroupDone) {
+    fn part_done(&self, done: PartDone) {
         let mut memory = self.lock();
         let duration = memory.before + self.clock.elapsed();
         memory.history.add(&done, SystemTime::now(), duration);

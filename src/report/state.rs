@@ -42,6 +42,7 @@ pub fn write_state(history: &History) -> Result<Vec<u8>, serde_json::Error> {
         finished: history.finished.map(|f| FinishedEntry { generation: f.generation.raw(), at: rfc3339(f.at) }),
         sitting: history.sitting.as_ref().map(Sitting::new),
         block_groups: history.block_groups.iter().map(|(start, visit)| Group::new(*start, visit)).collect(),
+        sections: history.sections.iter().map(|(s, g)| Section { start: s.raw(), generation: g.raw() }).collect(),
     };
     let mut bytes = serde_json::to_vec_pretty(&state)?;
     bytes.push(b'\n');
@@ -62,6 +63,7 @@ pub fn read_state(bytes: &[u8]) -> Result<History, StateError> {
     Ok(History {
         fsid: state.fsid,
         block_groups: state.block_groups.into_iter().map(visit).collect(),
+        sections: state.sections.iter().map(|s| (Logical::new(s.start), Generation::new(s.generation))).collect(),
         sitting: state.sitting.map(SavedSitting::earlier).transpose()?,
         finished: state.finished.map(|f| Finished { generation: Generation::new(f.generation), at: f.at.0 }),
     })
@@ -80,6 +82,7 @@ struct State {
     finished: Option<FinishedEntry>,
     sitting: Option<Sitting>,
     block_groups: Vec<Group>,
+    sections: Vec<Section>,
 }
 
 #[derive(Deserialize)]
@@ -88,6 +91,7 @@ struct SavedState {
     finished: Option<FinishedEntry>,
     sitting: Option<SavedSitting>,
     block_groups: Vec<Group>,
+    sections: Vec<Section>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,6 +106,13 @@ struct Group {
     generation: u64,
     checked: Time,
     in_sitting: bool,
+}
+
+/// A section that is done, of a block group that is not.
+#[derive(Serialize, Deserialize)]
+struct Section {
+    start: u64,
+    generation: u64,
 }
 
 impl Group {
@@ -212,14 +223,14 @@ impl<'de> Deserialize<'de> for Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scrub::earlier::GroupDone;
+    use crate::scrub::earlier::{Part, PartDone};
 
     fn history() -> History {
         let mut history = History::new(Uuid::from_u128(7));
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         history.begin(now);
-        let done = GroupDone {
-            start: Some(Logical::new(4096)),
+        let done = PartDone {
+            part: Part::BlockGroup(Logical::new(4096)..Logical::new(8192)),
             generation: Generation::new(9),
             counters: BTreeMap::from([(DeviceId::new(2), Counters { csum_errors: 3, ..Counters::default() })]),
             findings: vec![super::super::tests::bad_sector(1, crate::scrub::finding::RepairState::Possible)],

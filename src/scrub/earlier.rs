@@ -2,15 +2,26 @@
 
 use super::finding::Finding;
 use super::tally::Counters;
-use crate::units::{DeviceId, Generation, Logical};
+use crate::units::{DeviceId, Generation, Logical, LogicalRange};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-/// One block group that has been looked at to its end.
+/// A part of a file system that has been looked at to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All super block copies.
+    Superblocks,
+    /// The section of a block group that starts here.
+    Section(Logical),
+    /// The last section of the block group at these addresses, and so all of it.
+    BlockGroup(LogicalRange),
+}
+
+/// What one part has shown.
 #[derive(Clone, Debug)]
-pub struct GroupDone {
-    /// Where it starts; `None` stands for the super blocks.
-    pub start: Option<Logical>,
+pub struct PartDone {
+    /// Which part.
+    pub part: Part,
     /// The generation of the file system.
     pub generation: Generation,
     /// By device.
@@ -25,10 +36,10 @@ pub struct GroupDone {
     pub unsummed_bytes: u64,
 }
 
-/// Is told of each block group that is done, from the threads that do the work.
+/// Is told of each part that is done, from the threads that do the work.
 pub trait Observer: Sync {
-    /// All of the group has been read and judged.
-    fn group_done(&self, done: GroupDone);
+    /// All of the part has been read and judged.
+    fn part_done(&self, done: PartDone);
 }
 
 /// The sum of earlier sittings.

@@ -5,6 +5,7 @@
 //! are free.
 
 use super::allocation::Allocation;
+use super::earlier::Part;
 use super::extra::ExtraBlock;
 use super::fallback::Fallback;
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
@@ -254,9 +255,9 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs all block groups. `finished` is called with each one that was read to its end, from the threads that do the
+    /// Runs all block groups. `finished` is called with each part that was read to its end, from the threads that do the
     /// work. Returns the sum of all, whole or not.
-    pub(super) fn run(&'a self, chunks: Vec<Arc<Chunk>>, finished: &(dyn Fn(&Chunk, &Tally) + Sync)) -> Tally {
+    pub(super) fn run(&'a self, chunks: Vec<Arc<Chunk>>, finished: &(dyn Fn(Part, &Tally) + Sync)) -> Tally {
         let total = Mutex::new(Tally::new(self.cap()));
         let schedule = Schedule::new(chunks);
         let hashers = rayon::ThreadPoolBuilder::new().num_threads(self.options.hash_threads()).build();
@@ -286,16 +287,22 @@ impl<'a> Engine<'a> {
     }
 
     /// What one planner thread does: takes the next block group whose devices are free, until there is none.
-    fn plan(&'a self, schedule: &Schedule, total: &Mutex<Tally>, finished: &(dyn Fn(&Chunk, &Tally) + Sync)) {
+    fn plan(&'a self, schedule: &Schedule, total: &Mutex<Tally>, finished: &(dyn Fn(Part, &Tally) + Sync)) {
         while let Some(chunk) = schedule.take() {
-            let group = Arc::new(Group::new(self.cap()));
-            Planner::new(self, Arc::clone(&chunk), Arc::clone(&group)).run();
+            let add = |group: &Group| -> bool {
+                let (tally, whole) = group.finish();
+                let is_done = whole && !self.is_cancelled();
+                if is_done {
+                    finished(Part::Section(group.start), &tally);
+                }
+                total.lock().unwrap_or_else(PoisonError::into_inner).append(tally);
+                is_done
+            };
+            let draining = Planner::new(self, Arc::clone(&chunk), &|group| drop(add(group))).run();
             schedule.release(&chunk);
-            let (tally, whole) = group.finish();
-            if whole && !self.is_cancelled() {
-                finished(&chunk, &tally);
+            if draining.iter().fold(true, |all, group| add(group) && all) {
+                finished(Part::BlockGroup(chunk.range()), &Tally::new(0));
             }
-            total.lock().unwrap_or_else(PoisonError::into_inner).append(tally);
         }
     }
 }

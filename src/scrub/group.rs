@@ -1,9 +1,10 @@
-//! One block group: from its extents to windows, and from windows to the queues of its devices.
+//! One block group: from its extents to windows, and from windows to the queues of its devices. A section of a block
+//! group is the least that is done or not done when a scrub is ended early.
 //!
 //! Where a device holds more than one stripe of the group (DUP), windows are queued in batches, first one stripe of all
 //! of them, then the other, so that the device does not seek between the copies for every window.
 
-use super::allocation::{Allocation, ExtentKind};
+use super::allocation::{Allocation, Extent, ExtentKind};
 use super::dispatch::Pick;
 use super::engine::Engine;
 use super::selection::Kinds;
@@ -13,7 +14,7 @@ use super::sums::{Part, Sums};
 use super::window::{Run, RunKind, WINDOW_BYTES, Window};
 use crate::filesystem::Filesystem;
 use crate::tree::ParentCheck;
-use crate::units::{DeviceId, Generation, LogicalRange};
+use crate::units::{DeviceId, Generation, Logical, LogicalRange};
 use crate::volume::Chunk;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,10 @@ const BATCHES_IN_FLIGHT: usize = 2;
 /// Windows on their way at once, per block group, where batches are small.
 const MIN_IN_FLIGHT: usize = 32;
 
-/// What the windows of one block group share.
+/// What the windows of one section share.
 pub(super) struct Group {
+    /// Where the section starts.
+    pub(super) start: Logical,
     tally: Mutex<Tally>,
     in_flight: Mutex<usize>,
     finished: Condvar,
@@ -39,8 +42,9 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(cap: usize) -> Self {
+    pub(super) fn new(start: Logical, cap: usize) -> Self {
         Self {
+            start,
             tally: Mutex::new(Tally::new(cap)),
             in_flight: Mutex::new(0),
             finished: Condvar::new(),
@@ -87,9 +91,13 @@ impl Group {
 }
 
 /// Cuts a block group into windows and queues them.
-pub(super) struct Planner<'e> {
+pub(super) struct Planner<'e, 'd> {
     engine: &'e Engine<'e>,
     group: Arc<Group>,
+    /// The section before, whose last windows may still be on their way.
+    draining: Option<Arc<Group>>,
+    /// Takes a section whose windows are all queued, waits for them and adds it up.
+    done: &'d dyn Fn(&Group),
     chunk: Arc<Chunk>,
     sums: Sums<'e, Filesystem>,
     window: Option<(u64, Window)>,
@@ -103,8 +111,8 @@ pub(super) struct Planner<'e> {
     local: Tally,
 }
 
-impl<'e> Planner<'e> {
-    pub(super) fn new(engine: &'e Engine<'e>, chunk: Arc<Chunk>, group: Arc<Group>) -> Self {
+impl<'e, 'd> Planner<'e, 'd> {
+    pub(super) fn new(engine: &'e Engine<'e>, chunk: Arc<Chunk>, done: &'d dyn Fn(&Group)) -> Self {
         let devids: BTreeSet<DeviceId> = chunk.stripes().iter().map(|s| s.devid).collect();
         let several = devids.len() < chunk.stripes().len();
         let sums = engine.sums(chunk.start());
@@ -112,7 +120,9 @@ impl<'e> Planner<'e> {
         let since = engine.selection().since_in(&chunk);
         Self {
             engine,
-            group,
+            group: Arc::new(Group::new(chunk.start(), engine.cap())),
+            draining: None,
+            done,
             sums,
             window: None,
             batch: Vec::new(),
@@ -129,8 +139,9 @@ impl<'e> Planner<'e> {
         }
     }
 
-    /// Plans and queues the whole block group; returns when the last window is queued, or the run cancelled.
-    pub(super) fn run(mut self) {
+    /// Plans and queues the whole block group; returns when the last window is queued, or the run cancelled, with what is
+    /// still on its way.
+    pub(super) fn run(mut self) -> Vec<Arc<Group>> {
         let selection = self.engine.selection();
         let tree_blocks = selection.includes(Kinds::METADATA, &self.chunk);
         let data = selection.includes(Kinds::DATA, &self.chunk);
@@ -140,11 +151,10 @@ impl<'e> Planner<'e> {
                 self.group.spoil();
                 break;
             }
-            let is_new = extent.generation.is_none() || extent.generation >= self.since;
             match extent.kind {
-                ExtentKind::Tree(check) if tree_blocks => self.tree_block(extent.range, check, is_new),
-                ExtentKind::Data if data => self.data(extent.range, true, is_new),
-                ExtentKind::Unknown if data => self.data(extent.range, false, is_new),
+                ExtentKind::Tree(check) if tree_blocks => self.tree_block(&extent, check),
+                ExtentKind::Data if data => self.data(&extent, true),
+                ExtentKind::Unknown if data => self.data(&extent, false),
                 _ => {}
             }
         }
@@ -156,9 +166,33 @@ impl<'e> Planner<'e> {
         self.engine.note_lost(allocation.take_lost());
         self.engine.note_lost(self.sums.take_lost());
         self.group.add(self.local);
+        self.draining.into_iter().chain([self.group]).collect()
     }
 
-    fn tree_block(&mut self, range: LogicalRange, check: ParentCheck, is_new: bool) {
+    /// The section of window `number` begins; the one before is all queued.
+    fn enter_section(&mut self, number: u64) {
+        let start = Window::section_start(&self.chunk, number);
+        if start == self.group.start {
+            return;
+        }
+        self.flush_batch();
+        let local = std::mem::replace(&mut self.local, Tally::new(self.engine.cap()));
+        self.group.add(local);
+        let ended = std::mem::replace(&mut self.group, Arc::new(Group::new(start, self.engine.cap())));
+        if let Some(group) = self.draining.replace(ended) {
+            (self.done)(&group);
+        }
+    }
+
+    /// Is there anything about the part of the extent in this window that was not seen before?
+    fn is_new(&self, extent: &Extent, window: u64) -> bool {
+        let section = Window::section_start(&self.chunk, window);
+        let since = self.since.max(self.engine.selection().since_section(section));
+        extent.generation.is_none() || extent.generation >= since
+    }
+
+    fn tree_block(&mut self, extent: &Extent, check: ParentCheck) {
+        let range = extent.range.clone();
         let (at, nodesize) = (range.start, range.end - range.start);
         let run = Run { logical: at, len_bytes: nodesize, kind: RunKind::Tree(check), continues: false };
         let number = Window::number_of(&self.chunk, at);
@@ -166,12 +200,14 @@ impl<'e> Planner<'e> {
             return self.engine.beyond(&self.chunk, range, true, &mut self.local);
         }
         let whole = Window::holds_whole(&self.chunk, at, nodesize);
+        let is_new = self.is_new(extent, number);
         let window = self.window(number, is_new);
         if whole { window.runs.push(run) } else { window.strays.push(run) }
     }
 
     /// Queues the sectors of a data extent; where nothing says that it is one, only those with checksums.
-    fn data(&mut self, range: LogicalRange, is_extent: bool, is_new: bool) {
+    fn data(&mut self, extent: &Extent, is_extent: bool) {
+        let range = &extent.range;
         let mut at = range.start;
         while at < range.end {
             let number = Window::number_of(&self.chunk, at);
@@ -185,6 +221,7 @@ impl<'e> Planner<'e> {
             if end <= at {
                 return;
             }
+            let is_new = self.is_new(extent, number);
             self.window(number, is_new);
             self.data_in_window(at..end, at > range.start, is_extent);
             at = end;
@@ -215,6 +252,7 @@ impl<'e> Planner<'e> {
     fn window(&mut self, number: u64, is_new: bool) -> &mut Window {
         if self.window.as_ref().is_none_or(|(have, _)| *have != number) {
             self.flush_window();
+            self.enter_section(number);
         }
         self.has_new |= is_new;
         let chunk = &self.chunk;

@@ -1,7 +1,7 @@
 //! What is remembered of a file system between runs: when each block group was last looked at, how far an unfinished
 //! scrub has come, and which transaction the last finished one saw. Pure: somebody else stores it.
 
-use super::earlier::{Earlier, GroupDone};
+use super::earlier::{Earlier, Part, PartDone};
 use crate::units::{Generation, Logical};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -34,6 +34,8 @@ pub struct History {
     pub fsid: Uuid,
     /// By the start of the block group.
     pub block_groups: BTreeMap<Logical, Visit>,
+    /// Sections that the unfinished scrub has seen of block groups that it has not seen as a whole.
+    pub sections: BTreeMap<Logical, Generation>,
     /// The sum of the sittings of a scrub that is not finished.
     pub sitting: Option<Earlier>,
     /// The last one that is.
@@ -43,12 +45,13 @@ pub struct History {
 impl History {
     /// Of a file system that was never looked at.
     pub fn new(fsid: Uuid) -> Self {
-        Self { fsid, block_groups: BTreeMap::new(), sitting: None, finished: None }
+        Self { fsid, block_groups: BTreeMap::new(), sections: BTreeMap::new(), sitting: None, finished: None }
     }
 
     /// A scrub begins anew: earlier sittings are forgotten.
     pub fn begin(&mut self, now: SystemTime) {
         self.block_groups.values_mut().for_each(|visit| visit.in_sitting = false);
+        self.sections.clear();
         self.sitting = Some(Earlier {
             started: now,
             duration: Duration::ZERO,
@@ -67,15 +70,19 @@ impl History {
         seen.map(|(start, visit)| (*start, visit.generation)).collect()
     }
 
-    /// One more block group (or the super blocks) is done; the sitting has lasted for `duration` in all.
-    pub fn add(&mut self, done: &GroupDone, now: SystemTime, duration: Duration) {
+    /// One more part is done; the sitting has lasted for `duration` in all.
+    pub fn add(&mut self, done: &PartDone, now: SystemTime, duration: Duration) {
         let Some(sitting) = &mut self.sitting else { return };
-        match done.start {
-            Some(start) => {
-                let visit = Visit { generation: done.generation, checked: now, in_sitting: true };
-                self.block_groups.insert(start, visit);
+        match &done.part {
+            Part::Superblocks => sitting.superblocks_done = Some(done.generation),
+            Part::Section(start) => {
+                self.sections.insert(*start, done.generation);
             }
-            None => sitting.superblocks_done = Some(done.generation),
+            Part::BlockGroup(range) => {
+                let visit = Visit { generation: done.generation, checked: now, in_sitting: true };
+                self.block_groups.insert(range.start, visit);
+                self.sections.retain(|start, _| !range.contains(start));
+            }
         }
         for (devid, counters) in &done.counters {
             sitting.counters.entry(*devid).or_default().add(counters);
@@ -90,6 +97,7 @@ impl History {
     /// The scrub has got to its end. With `everything`, nothing was left out, and later ones may build on it.
     pub fn finish(&mut self, generation: Generation, now: SystemTime, everything: bool) {
         self.block_groups.values_mut().for_each(|visit| visit.in_sitting = false);
+        self.sections.clear();
         self.sitting = None;
         if everything {
             self.finished = Some(Finished { generation, at: now });
@@ -125,10 +133,10 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(s)
     }
 
-    fn done(start: u64, generation: u64) -> GroupDone {
+    fn done(start: u64, generation: u64) -> PartDone {
         let counters = Counters { csum_errors: 2, ..Counters::default() };
-        GroupDone {
-            start: Some(Logical::new(start)),
+        PartDone {
+            part: Part::BlockGroup(Logical::new(start)..Logical::new(start + 1)),
             generation: Generation::new(generation),
             counters: BTreeMap::from([(DeviceId::new(1), counters)]),
             findings: Vec::new(),

@@ -1,6 +1,6 @@
 //! One scrub from start to outcome.
 
-use super::earlier::{Earlier, GroupDone, Observer};
+use super::earlier::{Earlier, Observer, Part, PartDone};
 use super::engine::Engine;
 use super::fallback::log_blocks;
 use super::finding::RepairState;
@@ -79,7 +79,7 @@ impl Run<'_> {
         let mut tally = self.earlier.map_or_else(|| Tally::new(self.options.max_findings), |e| self.recall(e));
         let bytes_before = tally.bytes;
         self.superblocks(&mut tally);
-        tally.append(engine.run(chunks, &|chunk, tally| self.tell(Some(chunk.start()), tally)));
+        tally.append(engine.run(chunks, &|part, tally| self.tell(part, tally)));
         engine.judge_lost_roots(&mut tally);
         report_broken_links(self.fs, &mut tally);
 
@@ -124,7 +124,7 @@ impl Run<'_> {
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
             (mending.sink)(mends);
         }
-        self.tell(None, &own);
+        self.tell(Part::Superblocks, &own);
         tally.append(own);
     }
 
@@ -141,11 +141,11 @@ impl Run<'_> {
         tally
     }
 
-    fn tell(&self, start: Option<Logical>, tally: &Tally) {
+    fn tell(&self, part: Part, tally: &Tally) {
         let Some(observer) = self.observer else { return };
         let (findings, findings_omitted) = tally.findings.to_sorted();
-        observer.group_done(GroupDone {
-            start,
+        observer.part_done(PartDone {
+            part,
             generation: self.fs.superblock().generation(),
             counters: tally.devices.clone(),
             findings,

@@ -49,6 +49,8 @@ pub struct Selection {
     /// Block groups that were looked at before, and the generation of the file system at that time: only what has been
     /// written since is looked at again.
     pub done: BTreeMap<Logical, Generation>,
+    /// The same for sections of block groups that are not done as a whole.
+    pub done_sections: BTreeMap<Logical, Generation>,
 }
 
 impl Default for Selection {
@@ -61,6 +63,7 @@ impl Default for Selection {
             places: None,
             block_groups: None,
             done: BTreeMap::new(),
+            done_sections: BTreeMap::new(),
         }
     }
 }
@@ -74,6 +77,7 @@ impl Selection {
             && self.places.is_none()
             && self.block_groups.is_none()
             && self.done.is_empty()
+            && self.done_sections.is_empty()
     }
 
     /// Are copies on this device told of?
@@ -110,8 +114,12 @@ impl Selection {
 
     /// The first generation that is looked at in a chunk; `None` where age does not matter.
     pub(super) fn since_in(&self, chunk: &Chunk) -> Option<Generation> {
-        let unseen = self.done.get(&chunk.start()).map(|then| Generation::new(then.raw().saturating_add(1)));
-        self.since.max(unseen)
+        self.since.max(self.done.get(&chunk.start()).map(after))
+    }
+
+    /// The same for the section of a chunk that starts here.
+    pub(super) fn since_section(&self, start: Logical) -> Option<Generation> {
+        self.done_sections.get(&start).map(after)
     }
 
     /// True where only some stripes of a window of this chunk are read at first.
@@ -150,6 +158,10 @@ impl Selection {
         }
         notes
     }
+}
+
+fn after(generation: &Generation) -> Generation {
+    Generation::new(generation.raw().saturating_add(1))
 }
 
 /// Has this chunk P, or P and Q?

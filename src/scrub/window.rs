@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// Bytes of one stripe in one window: 16 rows of 64 KiB.
 pub(super) const WINDOW_BYTES: u64 = 1 << 20;
 
+/// Windows that are done or not done together when a scrub is ended early: 64 MiB of each stripe.
+pub(super) const SECTION_WINDOWS: u64 = 64;
+
 /// What kind of blocks a run is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunKind {
@@ -87,6 +90,11 @@ impl Window {
                 row / (WINDOW_BYTES / STRIPE_LEN_BYTES)
             }
         }
+    }
+
+    /// Where the section of window `number` starts.
+    pub(super) fn section_start(chunk: &Chunk, number: u64) -> Logical {
+        Self::logical_range(chunk, number - number % SECTION_WINDOWS).start
     }
 
     /// The logical addresses of window `number`.

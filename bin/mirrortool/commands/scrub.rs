@@ -57,6 +57,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let mut selection = args.selection.selection(&filesystem, &history)?;
     let everything = args.selection.leaves_nothing_unseen(&selection);
     selection.done = history.done();
+    selection.done_sections = history.sections;
     let options = ScrubOptions {
         threads_per_device: usize::from(args.threads),
         max_findings: args.report.max_findings,
