@@ -53,9 +53,15 @@ impl StateOptions {
     /// Opens the memory of the file system `fsid`.
     pub(crate) fn open(&self, fsid: Uuid) -> anyhow::Result<Keeper> {
         let path = if self.no_state { None } else { self.state.clone().or_else(|| default_path(fsid)) };
-        let history = match &path {
-            Some(path) => load(path, fsid)?,
+        let history = match path.as_deref().map(|path| load(path, fsid)) {
             None => History::new(fsid),
+            Some(Ok(history)) => history,
+            // Nobody asked for the file in the default place: a scrub does without what it says.
+            Some(Err(error)) if self.state.is_none() && !self.resume => {
+                output::warn(&format!("{error:#}; it will be replaced"));
+                History::new(fsid)
+            }
+            Some(Err(error)) => return Err(error),
         };
         let now = Instant::now();
         let memory = Memory { history, written: now, before: Duration::ZERO };

@@ -298,7 +298,10 @@ impl<'a> Engine<'a> {
                 total.lock().unwrap_or_else(PoisonError::into_inner).append(tally);
                 is_done
             };
-            let draining = Planner::new(self, Arc::clone(&chunk), &|group| drop(add(group))).run();
+            let draining = Planner::new(self, Arc::clone(&chunk), &|group| {
+                add(group);
+            })
+            .run();
             schedule.release(&chunk);
             if draining.iter().fold(true, |all, group| add(group) && all) {
                 finished(Part::BlockGroup(chunk.range()), &Tally::new(0));

@@ -17,7 +17,7 @@ pub struct Run {
 /// Runs `mirrortool` with these arguments. A death by signal has exit -1.
 pub fn mirrortool(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Run {
     // What tests look at is nothing to remember for the user who runs them.
-    let state = std::env::temp_dir().join("mirrortool-tests");
+    let state = std::env::temp_dir().join(format!("mirrortool-tests-{}", std::process::id()));
     let output =
         Command::new(env!("CARGO_BIN_EXE_mirrortool")).env("XDG_STATE_HOME", state).args(arguments).output().unwrap();
     let Output { status, stdout, stderr } = output;
