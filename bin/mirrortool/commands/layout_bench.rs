@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// The size of a member where the model has none.
 const FLASH_BYTES: u64 = 1 << 40;
 
-/// Compare the near, far and offset layouts of md RAID10 over chunk sizes, on disk models
+/// Compare md RAID10 layouts over chunk sizes on models
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The model of the members: hdd, hdd-2005, hdd-smr, ssd, nvme, vm, or a YAML file

@@ -45,7 +45,7 @@ impl Profile {
     }
 }
 
-/// Compare read policies over devices, images or device models
+/// Compare read policies on devices, images or models
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The devices or image files of one file system; device models where there are none

@@ -39,7 +39,9 @@ impl PolicyRow {
         let mut by_rate: Vec<&Outcome> = rounds.iter().collect();
         by_rate.sort_by(|a, b| a.bytes_per_second().total_cmp(&b.bytes_per_second()));
         let mut latencies = Latencies::default();
-        rounds.iter().for_each(|round| latencies.merge(&round.latencies));
+        for round in rounds {
+            latencies.merge(&round.latencies);
+        }
         Self {
             policy,
             bytes_per_second: Spread::of(&rates),
