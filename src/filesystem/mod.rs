@@ -6,6 +6,7 @@
 mod block_groups;
 mod bootstrap;
 mod cache;
+mod moved;
 mod roots;
 mod source;
 

@@ -25,6 +25,7 @@ mod relink;
 mod run;
 pub mod selection;
 mod sink;
+mod still;
 mod stray;
 mod stream;
 mod sums;
@@ -37,6 +38,7 @@ mod window;
 pub use progress::Progress;
 pub use run::{describe, scrub, scrub_and_mend, scrub_on};
 pub use selection::{Copies, Kinds, Selection};
+pub use still::settle;
 pub use whose::owners_of;
 
 use thiserror::Error;

@@ -73,6 +73,16 @@ impl DeviceSet {
         Ok(set)
     }
 
+    /// The same devices, with their super blocks as they are now.
+    pub fn probe_again(&self) -> Result<Self, SetError> {
+        let opened = |member: &Arc<Member>| Opened {
+            path: member.path().to_owned(),
+            device: Arc::clone(member.device()),
+            identity: member.identity(),
+        };
+        Self::assemble(self.members().map(opened).collect(), self.options)
+    }
+
     /// Settles who is a member by the device items of the chunk tree, which must be all of them.
     pub fn reconcile(&mut self, dev_items: &[DevItem]) -> Result<(), SetError> {
         let seeds = std::mem::take(&mut self.seeds);

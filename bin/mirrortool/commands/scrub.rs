@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::builder::RangedI64ValueParser;
 use mirrortool::report::Report;
 use mirrortool::scrub::outcome::Status;
-use mirrortool::scrub::{Progress, ScrubOptions, scrub_on};
+use mirrortool::scrub::{Progress, ScrubOptions, scrub_on, settle};
 use std::time::Duration;
 use time::UtcOffset;
 
@@ -70,7 +70,8 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
     let mut outcome = watch::with_limit(&progress, args.time_limit, shown)?;
     keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, everything)?;
-    args.report.name_owners(&filesystem, &mut outcome);
+    let now = settle(&filesystem, &options, &progress, &mut outcome)?;
+    args.report.name_owners(now.as_ref().unwrap_or(&filesystem), &mut outcome);
     sink.write(Report { command: "scrub", outcome: &outcome, repair: None })?;
     Ok(args.report.exit_code(&outcome))
 }
