@@ -100,11 +100,19 @@ fn the_picture_shows_the_example() {
 
 #[test]
 fn every_command_and_option_that_the_readme_names_exists() {
-    let all_help: String =
-        ["--help", "scrub --help", "repair --help", "show --help", "run --help", "completions --help"]
-            .into_iter()
-            .map(|words| mirrortool(words.split(' ')).stdout)
-            .collect();
+    let all_help: String = [
+        "--help",
+        "scrub --help",
+        "repair --help",
+        "show --help",
+        "run --help",
+        "completions --help",
+        "policy-bench --help",
+        "layout-bench --help",
+    ]
+    .into_iter()
+    .map(|words| mirrortool(words.split(' ')).stdout)
+    .collect();
     let options = quoted().into_iter().flat_map(str::split_ascii_whitespace).filter(|word| word.starts_with('-'));
     let foreign = ["--path", "--check-data-csum", "-o", "-l"];
     for option in options.filter(|option| !foreign.contains(option)) {
