@@ -191,7 +191,7 @@ fn carry_out(
         Some(path) => start_log(path, filesystem)?,
         None => Journal::none(),
     };
-    let options = ApplyOptions { scrub: options.scrub, choice: options.choice, salvage: options.salvage };
+    let options = ApplyOptions::of(options);
     let writing = || apply(filesystem, planned, &options, &target, &mut journal, progress);
     Ok(watch::with_bar(progress, job.report.shows_progress(), writing))
 }

@@ -5,7 +5,7 @@ use super::batch::{Write, Writer};
 use super::fingerprint::Fingerprint;
 use super::journal::Journal;
 use super::outcome::{Failure, RepairSummary, StepState, settle};
-use super::plan::{Planned, RepairPlan};
+use super::plan::{PlanOptions, Planned, RepairPlan};
 use super::target::Target;
 use crate::filesystem::Filesystem;
 use crate::scrub::finding::FindingKind;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
-/// A batch is written when it has so many bytes: one sync of the log and one of each device for it.
+/// The usual size of a batch.
 const BATCH_BYTES: usize = 16 << 20;
 /// Windows that wait to be written: with a batch of old and new bytes, 4 x 1 MiB per bad stripe + 2 x 16 MiB.
 const WINDOWS_AHEAD: usize = 4;
@@ -30,6 +30,15 @@ pub struct ApplyOptions<'a> {
     pub choice: Choice,
     /// What is tried where every copy is bad.
     pub salvage: Option<&'a dyn Salvage>,
+    /// A batch is written when it has so many bytes: one sync of the log and one of each device for it.
+    pub batch_bytes: usize,
+}
+
+impl<'a> ApplyOptions<'a> {
+    /// The choices of the plan, and batches of 16 MiB.
+    pub fn of(plan: &PlanOptions<'a>) -> Self {
+        Self { scrub: plan.scrub, choice: plan.choice, salvage: plan.salvage, batch_bytes: BATCH_BYTES }
+    }
 }
 
 /// Writes what the plan says and nothing else. `planned.outcome` becomes that of the repair. Ends early, between two
@@ -49,7 +58,7 @@ pub fn apply(
     let places = plan.places(fs);
     let reading = Progress::default();
     let (sender, receiver) = sync_channel::<Vec<Mend>>(WINDOWS_AHEAD);
-    let mut run = Run::new(plan, Writer::new(target, journal), progress);
+    let mut run = Run::new(plan, Writer::new(target, journal), progress, options.batch_bytes);
     std::thread::scope(|scope| {
         let reading = &reading;
         scope.spawn(move || {
@@ -78,6 +87,7 @@ struct Run<'a> {
     writer: Writer<'a>,
     progress: &'a Progress,
     batch: Vec<Write>,
+    full_bytes: usize,
     batch_bytes: usize,
     /// Written last, one copy of every device at a time.
     superblocks: Vec<Write>,
@@ -85,17 +95,18 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(plan: &'a RepairPlan, writer: Writer<'a>, progress: &'a Progress) -> Self {
+    fn new(plan: &'a RepairPlan, writer: Writer<'a>, progress: &'a Progress, full_bytes: usize) -> Self {
         let states = vec![StepState::Pending; plan.steps().len()];
         let summary = RepairSummary { states, ..RepairSummary::default() };
-        Self { plan, writer, progress, batch: Vec::new(), batch_bytes: 0, superblocks: Vec::new(), summary }
+        let (batch, superblocks) = (Vec::new(), Vec::new());
+        Self { plan, writer, progress, batch, full_bytes, batch_bytes: 0, superblocks, summary }
     }
 
     /// Takes what is proved until there is no more, or until the run has to end. The receiver ends with it.
     fn receive(&mut self, receiver: Receiver<Vec<Mend>>) {
         for mend in receiver.iter().flatten() {
             self.take(mend);
-            if self.batch_bytes >= BATCH_BYTES {
+            if self.batch_bytes >= self.full_bytes {
                 self.flush();
             }
             if self.must_end() {

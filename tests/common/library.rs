@@ -25,7 +25,7 @@ pub fn scrubbed(images: &[PathBuf]) -> ScrubOutcome {
 }
 
 /// The file system on these devices; the paths are those of the images behind them.
-fn open_devices(paths: &[PathBuf], devices: &[Arc<dyn ReadDevice>]) -> Result<Filesystem, String> {
+pub fn open_devices(paths: &[PathBuf], devices: &[Arc<dyn ReadDevice>]) -> Result<Filesystem, String> {
     let opened = paths.iter().zip(devices).map(|(path, device)| Opened {
         path: path.clone(),
         device: Arc::clone(device),

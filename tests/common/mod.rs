@@ -8,6 +8,7 @@
 pub mod fixture;
 pub mod library;
 pub mod mounted;
+pub mod overlay;
 pub mod program;
 pub mod recipe;
 
