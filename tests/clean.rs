@@ -15,10 +15,13 @@ use std::path::PathBuf;
 /// devid 2 of this one is behind: see the recipe stale-member.
 const NOT_CLEAN: &str = "stale-raid1";
 
-const WAYS: [&[&str]; 7] = [
+const WAYS: [&[&str]; 10] = [
     &[],
     &["--threads", "1"],
     &["--threads", "3"],
+    &["--readahead", "off"],
+    &["--readahead", "siblings"],
+    &["--readahead", "pipeline:1"],
     &["--io-engine", "auto"],
     &["--io-engine", "direct"],
     &["--io-engine", "buffered"],

@@ -1,6 +1,6 @@
 //! What may be typed. Nothing here is opened, combined or defaulted beyond what clap does; commands do that.
 
-use crate::commands::{completions, layout_bench, man, policy_bench, repair, run, scrub, show};
+use crate::commands::{completions, layout_bench, man, policy_bench, readahead_bench, repair, run, scrub, show};
 use clap::{Parser, Subcommand};
 
 /// Scrubs, repairs and measures btrfs file systems that are not mounted.
@@ -18,6 +18,7 @@ pub(crate) enum Command {
     Show(show::Args),
     PolicyBench(policy_bench::Args),
     LayoutBench(layout_bench::Args),
+    ReadaheadBench(readahead_bench::Args),
     Run(run::Args),
     Completions(completions::Args),
     Man(man::Args),

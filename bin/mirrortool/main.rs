@@ -56,6 +56,7 @@ fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
         Command::Show(args) => commands::show::run(&args),
         Command::PolicyBench(args) => commands::policy_bench::run(&args),
         Command::LayoutBench(args) => commands::layout_bench::run(&args),
+        Command::ReadaheadBench(args) => commands::readahead_bench::run(&args),
         Command::Run(args) => commands::run::run(&args, utc_offset),
         Command::Man(args) => commands::man::run(&args),
     }

@@ -9,6 +9,7 @@ use mirrortool::filesystem::{Filesystem, OpenOptions};
 use mirrortool::report::{self, Encoding, Report, TextOptions};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::scrub::owners_of;
+use mirrortool::tree::ReadaheadMode;
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,14 @@ impl InputOptions {
             }
         }
     }
+}
+
+/// How trees are read ahead.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReadaheadOption {
+    /// How the trees are read: off, siblings (as the kernel) or pipeline[:DEPTH], so many requests per device
+    #[arg(long, value_name = "MODE", help_heading = "Input", default_value_t)]
+    pub(crate) readahead: ReadaheadMode,
 }
 
 /// The form of a report.

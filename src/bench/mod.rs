@@ -6,10 +6,12 @@
 // The floats here are times, rates and shares: never below zero.
 #![allow(clippy::cast_sign_loss)]
 
+pub mod emulate;
 pub mod layout;
 pub mod model;
 pub mod policy;
 mod random;
+pub mod readahead;
 pub mod simulator;
 pub mod statistics;
 pub mod workload;

@@ -11,6 +11,7 @@ mod owner;
 mod plot;
 mod prometheus;
 mod read;
+mod readahead;
 mod repair;
 mod show;
 mod state;
@@ -28,6 +29,9 @@ pub use model::{ModelError, read_model, write_model};
 pub use plot::{PlotError, plot_layout, plot_policies};
 pub use prometheus::write_metrics;
 pub use read::{ReadError, SavedReport, read_report};
+pub use readahead::{
+    ReadaheadReport, plot_readahead, write_readahead_csv, write_readahead_document, write_readahead_text,
+};
 pub use repair::RepairReport;
 pub use show::{Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
 pub use state::{StateError, read_state, write_state};

@@ -14,7 +14,7 @@ pub struct PlotError {
     reason: String,
 }
 
-fn failed(error: impl std::fmt::Display) -> PlotError {
+pub(super) fn failed(error: impl std::fmt::Display) -> PlotError {
     PlotError { reason: error.to_string() }
 }
 

@@ -4,6 +4,7 @@
 //! planned, so every device is read in long sequential stretches, and several groups are on their way while devices
 //! are free.
 
+use super::ahead::{Ahead, CURSORS_PER_PLANNER};
 use super::allocation::Allocation;
 use super::earlier::Part;
 use super::extra::ExtraBlock;
@@ -24,7 +25,7 @@ use super::{ScrubError, ScrubOptions};
 use crate::filesystem::Filesystem;
 use crate::format::types::tree_name;
 use crate::owners::Unwritten;
-use crate::tree::{LostSubtree, TreeGeometry};
+use crate::tree::{BlockSource, LostSubtree, Prefetch, TreeGeometry, prefetch};
 use crate::units::{DeviceId, Logical, LogicalRange};
 use crate::volume::Chunk;
 use crate::volume::read_policy::{Completion, Request, Selection as Picked};
@@ -126,13 +127,17 @@ impl<'a> Engine<'a> {
         }
     }
 
-    pub(super) fn sums(&self, from: Logical) -> Sums<'_, Filesystem> {
+    pub(super) fn sums<'s>(&self, source: &'s dyn BlockSource, from: Logical) -> Sums<'s, dyn BlockSource + 's> {
         let geometry = self.geometry();
         let sizes = (geometry.sectorsize(), geometry.csum_type().digest_len());
-        Sums::new(self.fs, self.fs.roots().csum, from, sizes, self.selection().is_everything())
+        Sums::new(source, self.fs.roots().csum, from, sizes, self.selection().is_everything())
     }
 
-    pub(super) fn allocation<'e>(&'e self, chunk: &Chunk) -> Allocation<'e, Filesystem> {
+    pub(super) fn allocation<'s>(
+        &'s self,
+        source: &'s dyn BlockSource,
+        chunk: &Chunk,
+    ) -> Allocation<'s, dyn BlockSource + 's> {
         let geometry = self.geometry();
         let from = self.log_blocks.partition_point(|b| b.at < chunk.start());
         let logs = self.log_blocks.iter().skip(from).take_while(|b| b.at < chunk.end());
@@ -140,7 +145,7 @@ impl<'a> Engine<'a> {
         let sizes = (geometry.nodesize(), geometry.sectorsize());
         // To judge parity, old blocks of a row have to be known as well as new ones.
         let since = self.selection().since_in(chunk).filter(|_| !has_parity(chunk));
-        Allocation::new(self.fs, self.fs.roots().extent, chunk.range(), sizes, since, extra, &self.fallback)
+        Allocation::new(source, self.fs.roots().extent, chunk.range(), sizes, since, extra, &self.fallback)
     }
 
     /// How far into its stripes the chunk can be read at all.
@@ -261,6 +266,15 @@ impl<'a> Engine<'a> {
         let total = Mutex::new(Tally::new(self.cap()));
         let schedule = Schedule::new(chunks);
         let hashers = rayon::ThreadPoolBuilder::new().num_threads(self.options.hash_threads()).build();
+        let limits = self.options.readahead.for_cursors(CURSORS_PER_PLANNER * self.lanes.len());
+        let planners = |prefetch: Option<&Prefetch<'_, Filesystem>>| {
+            let ahead = Ahead::new(self.fs, prefetch);
+            std::thread::scope(|planners| {
+                for _ in 0..self.lanes.len().max(1) {
+                    planners.spawn(|| self.plan(&schedule, &ahead, &total, finished));
+                }
+            });
+        };
         let work = |scope: Option<&rayon::Scope<'a>>| {
             std::thread::scope(|threads| {
                 for lane in self.lanes.values() {
@@ -268,11 +282,10 @@ impl<'a> Engine<'a> {
                         threads.spawn(|| lane.serve(self, scope));
                     }
                 }
-                std::thread::scope(|planners| {
-                    for _ in 0..self.lanes.len().max(1) {
-                        planners.spawn(|| self.plan(&schedule, &total, finished));
-                    }
-                });
+                match limits {
+                    Some(limits) => prefetch(self.fs, limits, |prefetch| planners(Some(prefetch))),
+                    None => planners(None),
+                }
                 self.lanes.values().for_each(Lane::close);
             });
         };
@@ -287,7 +300,13 @@ impl<'a> Engine<'a> {
     }
 
     /// What one planner thread does: takes the next block group whose devices are free, until there is none.
-    fn plan(&'a self, schedule: &Schedule, total: &Mutex<Tally>, finished: &(dyn Fn(Part, &Tally) + Sync)) {
+    fn plan(
+        &self,
+        schedule: &Schedule,
+        ahead: &Ahead<'_>,
+        total: &Mutex<Tally>,
+        finished: &(dyn Fn(Part, &Tally) + Sync),
+    ) {
         while let Some(chunk) = schedule.take() {
             let add = |group: &Group| -> bool {
                 let (tally, whole) = group.finish();
@@ -298,7 +317,8 @@ impl<'a> Engine<'a> {
                 total.lock().unwrap_or_else(PoisonError::into_inner).append(tally);
                 is_done
             };
-            let draining = Planner::new(self, Arc::clone(&chunk), &|group| {
+            let sources = ahead.sources(&chunk, schedule.following(&chunk).as_deref());
+            let draining = Planner::new(self, &sources, Arc::clone(&chunk), &|group| {
                 add(group);
             })
             .run();
@@ -341,6 +361,13 @@ impl Schedule {
             }
             state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// The first waiting chunk that shares a device with this one.
+    fn following(&self, chunk: &Chunk) -> Option<Arc<Chunk>> {
+        let devices = devices_of(chunk);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.chunks.iter().find(|waiting| !devices_of(waiting).is_disjoint(&devices)).map(Arc::clone)
     }
 
     fn release(&self, chunk: &Chunk) {

@@ -4,7 +4,8 @@
 //! Where a device holds more than one stripe of the group (DUP), windows are queued in batches, first one stripe of all
 //! of them, then the other, so that the device does not seek between the copies for every window.
 
-use super::allocation::{Allocation, Extent, ExtentKind};
+use super::ahead::Sources;
+use super::allocation::{Extent, ExtentKind};
 use super::dispatch::Pick;
 use super::engine::Engine;
 use super::selection::Kinds;
@@ -12,8 +13,7 @@ use super::sink::Tally;
 use super::stream::{Job, Task};
 use super::sums::{Part, Sums};
 use super::window::{Run, RunKind, WINDOW_BYTES, Window};
-use crate::filesystem::Filesystem;
-use crate::tree::ParentCheck;
+use crate::tree::{BlockSource, ParentCheck};
 use crate::units::{DeviceId, Generation, Logical, LogicalRange};
 use crate::volume::Chunk;
 use std::collections::BTreeSet;
@@ -99,7 +99,8 @@ pub(super) struct Planner<'e, 'd> {
     /// Takes a section whose windows are all queued, waits for them and adds it up.
     done: &'d dyn Fn(&Group),
     chunk: Arc<Chunk>,
-    sums: Sums<'e, Filesystem>,
+    sources: &'e Sources<'e>,
+    sums: Sums<'e, dyn BlockSource + 'e>,
     window: Option<(u64, Window)>,
     batch: Vec<Window>,
     batch_windows: usize,
@@ -112,10 +113,15 @@ pub(super) struct Planner<'e, 'd> {
 }
 
 impl<'e, 'd> Planner<'e, 'd> {
-    pub(super) fn new(engine: &'e Engine<'e>, chunk: Arc<Chunk>, done: &'d dyn Fn(&Group)) -> Self {
+    pub(super) fn new(
+        engine: &'e Engine<'e>,
+        sources: &'e Sources<'e>,
+        chunk: Arc<Chunk>,
+        done: &'d dyn Fn(&Group),
+    ) -> Self {
         let devids: BTreeSet<DeviceId> = chunk.stripes().iter().map(|s| s.devid).collect();
         let several = devids.len() < chunk.stripes().len();
-        let sums = engine.sums(chunk.start());
+        let sums = engine.sums(sources.sums(), chunk.start());
         let reach_bytes = engine.reach_bytes(&chunk);
         let since = engine.selection().since_in(&chunk);
         Self {
@@ -123,6 +129,7 @@ impl<'e, 'd> Planner<'e, 'd> {
             group: Arc::new(Group::new(chunk.start(), engine.cap())),
             draining: None,
             done,
+            sources,
             sums,
             window: None,
             batch: Vec::new(),
@@ -145,7 +152,7 @@ impl<'e, 'd> Planner<'e, 'd> {
         let selection = self.engine.selection();
         let tree_blocks = selection.includes(Kinds::METADATA, &self.chunk);
         let data = selection.includes(Kinds::DATA, &self.chunk);
-        let mut allocation: Allocation<'e, Filesystem> = self.engine.allocation(&self.chunk);
+        let mut allocation = self.engine.allocation(self.sources.extents(), &self.chunk);
         while let Some(extent) = allocation.next_extent() {
             if self.engine.is_cancelled() {
                 self.group.spoil();

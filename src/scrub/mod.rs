@@ -4,6 +4,7 @@
 //! read (`verify`), then all copies of a window together (`judge`, `parity`). The findings do not depend on threads,
 //! engine or read policy.
 
+mod ahead;
 mod allocation;
 mod dispatch;
 pub mod earlier;
@@ -41,6 +42,7 @@ pub use selection::{Copies, Kinds, Selection};
 pub use still::settle;
 pub use whose::owners_of;
 
+use crate::tree::ReadaheadMode;
 use thiserror::Error;
 
 /// How to scrub.
@@ -54,6 +56,8 @@ pub struct ScrubOptions {
     pub selection: Selection,
     /// The most bytes to read from each device per second.
     pub limit_bytes_per_second: Option<u64>,
+    /// How the trees that say what to read are read themselves.
+    pub readahead: ReadaheadMode,
 }
 
 impl Default for ScrubOptions {
@@ -64,6 +68,7 @@ impl Default for ScrubOptions {
             max_findings: 100_000,
             selection: Selection::default(),
             limit_bytes_per_second: None,
+            readahead: ReadaheadMode::default(),
         }
     }
 }

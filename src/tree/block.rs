@@ -185,6 +185,11 @@ impl TreeBlock {
         &self.bytes
     }
 
+    /// Its memory, for another block.
+    pub(super) fn into_bytes(self) -> Box<[u8]> {
+        self.bytes
+    }
+
     /// 0 for leaves.
     pub fn level(&self) -> u8 {
         self.header.level

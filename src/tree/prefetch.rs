@@ -6,14 +6,14 @@
 //! promise than the one asked for, is read by the source at once.
 
 use super::block::{ParentCheck, TreeBlock, TreeGeometry};
-use super::readahead::{BlockId, Issue, Limits, Outcome, Places, Readahead, StreamId, Take, Want};
+use super::readahead::{BlockId, Issue, Limits, Outcome, Piece, Places, Readahead, StreamId, Take, Want};
 use super::seen::SeenBlocks;
 use super::source::{BlockSource, LostBlock, TreeRoot};
 use crate::device::AlignedVec;
 use crate::format::Key;
 use crate::units::{DeviceId, DevicePhysical, Logical};
 use crate::volume::read_policy::{Completion, MirrorSelector};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const WORKERS_MAX: usize = 64;
 /// What a worker needs of stack: it reads, hashes and stores.
 const STACK_BYTES: usize = 128 << 10;
+/// Blocks that a walker may still hold when its stream looks at them again: a path, and a few leaves.
+const GIVEN: usize = 12;
 /// Buffers start on a page, as direct I/O wants.
 const BUFFER_ALIGNMENT: usize = 4096;
 
@@ -59,11 +61,16 @@ struct Follow {
     keys: Range<Key>,
     /// What the walker has had, where it wants each block once.
     seen: Option<SeenBlocks>,
+    /// What the walker was given last. When it has let go of a block, the memory serves for another one: left to the
+    /// allocator, which keeps memory apart for each thread, a walk would come to take several times its window.
+    given: VecDeque<Arc<TreeBlock>>,
 }
 
 struct State {
     machine: Readahead<Block>,
     follows: BTreeMap<StreamId, Follow>,
+    /// Memory for blocks to come: never more than all windows once held.
+    spare: Vec<Box<[u8]>>,
     /// Workers that wait for work.
     idle: usize,
     /// Walkers that wait for a block.
@@ -86,7 +93,7 @@ pub fn prefetch<S: CopySource + ?Sized, R>(source: &S, limits: Limits, body: imp
     let devices = source.devices();
     let workers = limits.depth.saturating_mul(devices.len()).clamp(1, WORKERS_MAX);
     let machine = Readahead::new(devices, limits.depth, source.geometry().nodesize());
-    let state = State { machine, follows: BTreeMap::new(), idle: 0, waiting: 0, closed: false };
+    let state = State { machine, follows: BTreeMap::new(), spare: Vec::new(), idle: 0, waiting: 0, closed: false };
     let shared = Prefetch {
         source,
         limits,
@@ -124,13 +131,16 @@ impl<S: CopySource + ?Sized> Drop for CloseOnDrop<'_, '_, S> {
 impl<'s, S: CopySource + ?Sized> Prefetch<'s, S> {
     /// Starts to read the tree under `root` as far as it holds `keys`.
     pub fn follow(&self, root: TreeRoot, keys: Range<Key>) -> Stream<'_, 's, S> {
-        self.stream(&[root], Follow { keys, seen: None })
+        self.stream(&[root], Follow { keys, seen: None, given: VecDeque::new() })
     }
 
     /// Starts to read whole trees one after the other, for a walker that visits a block that is in several of them only
     /// in the first.
     pub fn follow_once(&self, roots: &[TreeRoot]) -> Stream<'_, 's, S> {
-        self.stream(roots, Follow { keys: Key::MIN..Key::MAX, seen: Some(SeenBlocks::default()) })
+        self.stream(
+            roots,
+            Follow { keys: Key::MIN..Key::MAX, seen: Some(SeenBlocks::default()), given: VecDeque::new() },
+        )
     }
 
     fn stream(&self, roots: &[TreeRoot], follow: Follow) -> Stream<'_, 's, S> {
@@ -191,8 +201,9 @@ impl<'s, S: CopySource + ?Sized> Prefetch<'s, S> {
                 continue;
             };
             self.wake(&state);
+            let mut spare = state.memory_for(&issue);
             drop(state);
-            let blocks = self.read(&issue, &mut buffer);
+            let blocks = self.read(&issue, &mut buffer, &mut spare);
             state = self.complete(&issue, blocks);
         }
     }
@@ -239,7 +250,7 @@ impl<'s, S: CopySource + ?Sized> Prefetch<'s, S> {
     }
 
     /// The blocks of a request that verify.
-    fn read(&self, issue: &Issue, buffer: &mut AlignedVec) -> Vec<Option<Arc<TreeBlock>>> {
+    fn read(&self, issue: &Issue, buffer: &mut AlignedVec, spare: &mut Vec<Box<[u8]>>) -> Vec<Option<Arc<TreeBlock>>> {
         let selector = self.source.selector();
         let cached: Vec<_> = issue.pieces.iter().map(|piece| self.source.cached(piece.id.at)).collect();
         if cached.iter().all(Option::is_some) {
@@ -260,27 +271,69 @@ impl<'s, S: CopySource + ?Sized> Prefetch<'s, S> {
             selector.report(selection, &Completion { latency_ns, bytes: issue.len_bytes, ok, now_ns });
         }
         if !ok && issue.pieces.len() > 1 {
-            return issue.pieces.iter().map(|piece| self.read_alone(issue, piece, bytes)).collect();
+            return issue.pieces.iter().map(|piece| self.read_alone(issue, piece, bytes, spare)).collect();
         }
-        issue.pieces.iter().map(|piece| if ok { self.verify(piece, bytes, piece.offset_bytes) } else { None }).collect()
+        issue
+            .pieces
+            .iter()
+            .map(|piece| if ok { self.verify(piece, bytes, piece.offset_bytes, spare) } else { None })
+            .collect()
     }
 
     /// One bad sector costs one block, not all that were read with it.
-    fn read_alone(&self, issue: &Issue, piece: &super::readahead::Piece, buffer: &mut [u8]) -> Option<Arc<TreeBlock>> {
+    fn read_alone(
+        &self,
+        issue: &Issue,
+        piece: &Piece,
+        buffer: &mut [u8],
+        spare: &mut Vec<Box<[u8]>>,
+    ) -> Option<Arc<TreeBlock>> {
         let place = DevicePhysical { devid: issue.device, physical: issue.at + piece.offset_bytes };
         let bytes = buffer.get_mut(..self.source.geometry().nodesize() as usize)?;
-        if self.source.read_place(place, bytes) { self.verify(piece, bytes, 0) } else { None }
+        if self.source.read_place(place, bytes) { self.verify(piece, bytes, 0, spare) } else { None }
     }
 
-    fn verify(&self, piece: &super::readahead::Piece, bytes: &[u8], offset_bytes: u64) -> Option<Arc<TreeBlock>> {
+    fn verify(
+        &self,
+        piece: &Piece,
+        bytes: &[u8],
+        offset_bytes: u64,
+        spare: &mut Vec<Box<[u8]>>,
+    ) -> Option<Arc<TreeBlock>> {
         let geometry = self.source.geometry();
         let start = offset_bytes as usize;
         let bytes = bytes.get(start..start + geometry.nodesize() as usize)?;
-        let block = Arc::new(TreeBlock::verify(bytes.into(), piece.id.at, geometry, &piece.check).ok()?);
+        let own = match spare.pop() {
+            Some(mut own) if own.len() == bytes.len() => {
+                own.copy_from_slice(bytes);
+                own
+            }
+            _ => bytes.into(),
+        };
+        let block = Arc::new(TreeBlock::verify(own, piece.id.at, geometry, &piece.check).ok()?);
         if block.level() > 0 {
             self.source.keep(&block);
         }
         Some(block)
+    }
+}
+
+impl State {
+    /// Notes what a walker was given, and takes back the memory of what it has let go of.
+    fn give(&mut self, stream: StreamId, at: Logical, block: &Block) {
+        let Some(follow) = self.follows.get_mut(&stream) else { return };
+        if let Some(seen) = &mut follow.seen {
+            seen.insert(at);
+        }
+        follow.given.extend(block.as_ref().ok().map(Arc::clone));
+        let oldest = if follow.given.len() > GIVEN { follow.given.pop_front() } else { None };
+        self.spare.extend(oldest.and_then(Arc::into_inner).map(TreeBlock::into_bytes));
+    }
+
+    /// Memory for the blocks of a request.
+    fn memory_for(&mut self, issue: &Issue) -> Vec<Box<[u8]>> {
+        let from = self.spare.len().saturating_sub(issue.pieces.len());
+        self.spare.split_off(from)
     }
 }
 
@@ -302,9 +355,7 @@ impl<S: CopySource + ?Sized> BlockSource for Stream<'_, '_, S> {
             shared.wake(&state);
             match taken {
                 Take::Here(block) => {
-                    if let Some(seen) = state.follows.get_mut(&self.id).and_then(|follow| follow.seen.as_mut()) {
-                        seen.insert(at);
-                    }
+                    state.give(self.id, at, &block);
                     break Some(block);
                 }
                 Take::Unknown => break None,

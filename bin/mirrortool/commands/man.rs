@@ -21,6 +21,7 @@ const WRITTEN: &[(&str, &str)] = &[
     ("mirrortool-show", include_str!("../man/show.roff")),
     ("mirrortool-policy-bench", include_str!("../man/policy-bench.roff")),
     ("mirrortool-layout-bench", include_str!("../man/layout-bench.roff")),
+    ("mirrortool-readahead-bench", include_str!("../man/readahead-bench.roff")),
     ("mirrortool-run", include_str!("../man/run.roff")),
     ("mirrortool-completions", include_str!("../man/completions.roff")),
 ];

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod layout_bench;
 pub(crate) mod man;
 pub(crate) mod policy_bench;
+pub(crate) mod readahead_bench;
 pub(crate) mod repair;
 pub(crate) mod run;
 pub(crate) mod scrub;

@@ -1,6 +1,6 @@
 //! `mirrortool scrub`: opens, scrubs while watched, reports, and turns the outcome into an exit code.
 
-use crate::options::{InputOptions, ReportOptions, parse_duration};
+use crate::options::{InputOptions, ReadaheadOption, ReportOptions, parse_duration};
 use crate::selecting::SelectionOptions;
 use crate::sittings::StateOptions;
 use crate::{exit, output, watch};
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     state: StateOptions,
 
     #[command(flatten)]
+    readahead: ReadaheadOption,
+
+    #[command(flatten)]
     report: ReportOptions,
 }
 
@@ -63,6 +66,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         max_findings: args.report.max_findings,
         selection,
         limit_bytes_per_second: args.selection.limit,
+        readahead: args.readahead.readahead,
     };
     let progress = Progress::default();
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;

@@ -35,10 +35,10 @@ use crate::units::{DevicePhysical, Logical};
 use smallvec::SmallVec;
 
 /// The largest request: eight nodes of 16 KiB. Larger ones gain nothing and keep other devices' blocks waiting.
-const REQUEST_BYTES: u64 = 128 << 10;
+pub(crate) const REQUEST_BYTES: u64 = 128 << 10;
 /// The largest gap between two blocks that is read along: on flash as cheap as a second request, on a disk the head
 /// passes over it anyway.
-const GAP_BYTES: u64 = 16 << 10;
+pub(crate) const GAP_BYTES: u64 = 16 << 10;
 
 /// One walker's own sequence of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,9 +10,11 @@ const DEFAULT_DEPTH: usize = 32;
 /// A device takes no more, and each costs a thread.
 const DEPTH_MAX: usize = 64;
 /// Blocks of one walk in memory. With what it takes to keep account of them a walk stays below 64 MiB.
-const WALK_WINDOW_BYTES: u64 = 40 << 20;
+const WALK_WINDOW_BYTES: u64 = 24 << 20;
 /// Blocks of one cursor of a scrub in memory: extents or checksums of gigabytes of data.
-const CURSOR_WINDOW_BYTES: u64 = 2 << 20;
+const CURSOR_WINDOW_BYTES: u64 = 4 << 20;
+/// Blocks of all cursors of a scrub in memory.
+const CURSORS_WINDOW_BYTES: u64 = 32 << 20;
 /// The kernel's `SZ_128K` for leaves under `READA_FORWARD_ALWAYS`.
 const SIBLINGS_WINDOW_BYTES: u64 = 128 << 10;
 
@@ -42,9 +44,10 @@ impl ReadaheadMode {
         self.limits(WALK_WINDOW_BYTES, false)
     }
 
-    /// For a cursor beside streams of data.
-    pub fn for_cursor(self) -> Option<Limits> {
-        self.limits(CURSOR_WINDOW_BYTES, true)
+    /// For so many cursors beside streams of data.
+    pub fn for_cursors(self, cursors: usize) -> Option<Limits> {
+        let share_bytes = CURSORS_WINDOW_BYTES / (cursors as u64).max(1);
+        self.limits(share_bytes.min(CURSOR_WINDOW_BYTES), true)
     }
 
     fn limits(self, window_bytes: u64, in_batches: bool) -> Option<Limits> {
