@@ -12,10 +12,10 @@ use mirrortool::filesystem::Filesystem;
 use mirrortool::format::Key;
 use mirrortool::format::items::{Compression, DirEntries, FileExtentItem};
 use mirrortool::format::types::{key_type, object};
-use mirrortool::owners::{OwnerTable, Owners};
+use mirrortool::owners::{OwnerTable, Owners, subvolume_losses};
 use mirrortool::tree::Cursor;
 use mirrortool::tree::block::is_subvolume;
-use mirrortool::units::{Logical, ObjectId};
+use mirrortool::units::{DeviceId, Logical, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SECTOR: u64 = 4096;
@@ -276,4 +276,52 @@ fn the_text_lists_the_owners_once_for_all_copies_below_the_last() {
     let lines: Vec<&str> = run.stdout.lines().skip_while(|line| !line.starts_with("corrupt data")).collect();
     assert!(lines[0].starts_with("corrupt data") && lines[1].starts_with("corrupt data"), "{}", run.stdout);
     assert!(lines[2].starts_with("    /") && lines[2].contains(", offset "), "{}", run.stdout);
+}
+
+/// Bytes lost of each subvolume, by path.
+fn lost(fixture: &str, devids: &[u64]) -> BTreeMap<String, (u64, u64)> {
+    let fs = open(&fixture::shared(fixture).paths);
+    let devids: Vec<DeviceId> = devids.iter().copied().map(DeviceId::new).collect();
+    let hit = subvolume_losses(&fs, &[devids]).pop().unwrap();
+    hit.into_iter()
+        .map(|hit| {
+            let path = String::from_utf8(hit.subvolume.path.clone().unwrap().into()).unwrap();
+            (path, (hit.lost_bytes, hit.data_bytes))
+        })
+        .collect()
+}
+
+/// Sums of all bytes that files refer to, by subvolume.
+fn data_bytes(fixture: &str) -> BTreeMap<String, u64> {
+    let seen = Seen::of(&open(&fixture::shared(fixture).paths));
+    let mut sums = BTreeMap::new();
+    for (root, ..) in seen.uses.values().flatten() {
+        *sums.entry(seen.subvolume(*root)).or_default() += SECTOR;
+    }
+    sums
+}
+
+#[test]
+fn devices_that_may_be_lost_cost_no_subvolume_anything_and_others_their_share() {
+    for (fixture, harmless) in [("raid1-crc32c", &[2][..]), ("raid6-4dev-crc32c", &[1, 3]), ("raid5-3dev-crc32c", &[2])]
+    {
+        assert_eq!(lost(fixture, harmless), BTreeMap::new(), "{fixture}");
+    }
+    let all = |fixture| data_bytes(fixture).into_iter().map(|(path, bytes)| (path, (bytes, bytes))).collect();
+    assert_eq!(lost("raid1-crc32c", &[1, 2]), all("raid1-crc32c"), "all of every subvolume");
+    assert_eq!(lost("raid6-4dev-crc32c", &[1, 2, 3, 4]), all("raid6-4dev-crc32c"));
+    for fixture in ["raid0-sha256", "raid5-3dev-crc32c"] {
+        let lose = |devids: &[u64]| lost(fixture, devids).get("").map_or(0, |(bytes, _)| *bytes);
+        let whole = data_bytes(fixture)[""];
+        if fixture.starts_with("raid0") {
+            assert_eq!(lose(&[1]) + lose(&[2]) + lose(&[3]), whole, "each stripe is on one device");
+            assert_eq!(lose(&[1, 3]), lose(&[1]) + lose(&[3]));
+        } else {
+            assert_eq!(
+                lose(&[1, 2]) + lose(&[1, 3]) + lose(&[2, 3]),
+                2 * whole,
+                "each stripe is on two of three pairs"
+            );
+        }
+    }
 }

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod files;
+mod losses;
 mod names;
 mod orphaned;
 mod pieces;
@@ -19,6 +20,7 @@ mod unwritten;
 mod words;
 
 pub use files::FileUse;
+pub use losses::{SubvolumeLoss, subvolume_losses};
 pub use names::{Subvolume, printable};
 pub use table::{OwnerTable, Owners};
 pub use unwritten::Unwritten;

@@ -1,6 +1,6 @@
 //! The owners of a finding: lines below it in the text, keys of it in a document.
 
-use crate::owners::{FileUse, Owners, printable};
+use crate::owners::{FileUse, Owners, Subvolume, printable};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -24,12 +24,19 @@ pub(super) fn write_lines(owners: &Owners, most: usize, out: &mut dyn Write) -> 
     Ok(())
 }
 
+/// The path of a subvolume from the top of the file system.
+pub(super) fn subvolume_name(subvolume: &Subvolume) -> String {
+    match &subvolume.path {
+        Some(path) => format!("/{}", printable(path)),
+        None => format!("<subvolume {}>", subvolume.id),
+    }
+}
+
 /// The path from the top of the file system.
 fn full_path(file: &FileUse) -> String {
     let subvolume = match &file.subvolume.path {
         Some(path) if path.is_empty() => String::new(),
-        Some(path) => format!("/{}", printable(path)),
-        None => format!("<subvolume {}>", file.subvolume.id),
+        _ => subvolume_name(&file.subvolume),
     };
     match &file.path {
         Some(path) => format!("{subvolume}/{}", printable(path)),
@@ -58,6 +65,7 @@ impl FileEntry {
     }
 }
 
-fn text(name: &[u8]) -> String {
+/// A name in a document: what is not UTF-8 is replaced.
+pub(super) fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }

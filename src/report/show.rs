@@ -1,17 +1,21 @@
 //! What `mirrortool show` prints: the file system, its members, its block groups, and what the loss of devices costs.
 
 use super::document::{Encoding, FilesystemEntry, Tool, WriteError, encode};
-use super::human;
 use super::words::Word;
+use super::{human, owner};
+use crate::owners::SubvolumeLoss;
 use crate::scrub::outcome::FilesystemInfo;
 use crate::units::{DeviceId, Generation};
 use crate::volume::redundancy::{Class, GroupSum, Loss, Round};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Combinations of lost devices that the text lists per number of losses, the worst first.
 const LISTED_COMBINATIONS: usize = 10;
+/// Subvolumes that the text lists per combination, those that lose most first.
+const LISTED_SUBVOLUMES: usize = 10;
 
 /// What there is.
 #[derive(Clone, Debug)]
@@ -24,6 +28,8 @@ pub struct Inventory {
     pub groups: Vec<GroupSum>,
     /// What losses cost, by number of lost devices.
     pub rounds: Vec<Round>,
+    /// Which subvolumes lose data, by the devices lost; empty where nobody looked.
+    pub subvolumes: BTreeMap<Vec<DeviceId>, Vec<SubvolumeLoss>>,
     /// What an administrator should know beside it.
     pub notes: Vec<String>,
 }
@@ -142,7 +148,17 @@ fn loss_line(loss: &Loss, inventory: &Inventory, out: &mut dyn Write) -> io::Res
     let devids: Vec<_> = loss.devids.iter().map(ToString::to_string).collect();
     let (data, metadata) = inventory.sizes();
     let (data, metadata) = (percent(loss.data_bytes, data), percent(loss.metadata_bytes, metadata));
-    writeln!(out, "  devid {}: {data:.0} % of data, {metadata:.0} % of metadata unreadable", devids.join(" + "))
+    writeln!(out, "  devid {}: {data:.0} % of data, {metadata:.0} % of metadata unreadable", devids.join(" + "))?;
+    let mut hit: Vec<&SubvolumeLoss> = inventory.subvolumes.get(&loss.devids).into_iter().flatten().collect();
+    hit.sort_by_key(|hit| std::cmp::Reverse(hit.lost_bytes));
+    for hit in hit.iter().take(LISTED_SUBVOLUMES) {
+        let (lost, all) = (human::size(hit.lost_bytes), human::size(hit.data_bytes));
+        writeln!(out, "    {}: {lost} of {all} of file data", owner::subvolume_name(&hit.subvolume))?;
+    }
+    match hit.len().saturating_sub(LISTED_SUBVOLUMES) {
+        0 => Ok(()),
+        unlisted => writeln!(out, "    and {}", human::count(unlisted as u64, "more subvolume")),
+    }
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
@@ -161,7 +177,12 @@ pub fn write_inventory_document(
         filesystem: FilesystemEntry::new(&inventory.filesystem),
         devices: inventory.members.iter().map(MemberEntry::new).collect(),
         block_groups: inventory.groups.iter().map(GroupEntry::new).collect(),
-        losses: inventory.rounds.iter().flat_map(|round| &round.losses).map(LossEntry::new).collect(),
+        losses: inventory
+            .rounds
+            .iter()
+            .flat_map(|round| &round.losses)
+            .map(|loss| LossEntry::new(loss, inventory))
+            .collect(),
         notes: &inventory.notes,
     };
     encode(&document, encoding, out)
@@ -202,6 +223,16 @@ struct LossEntry {
     lost_devids: Vec<u64>,
     unreadable_data_bytes: u64,
     unreadable_metadata_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subvolumes: Option<Vec<SubvolumeEntry>>,
+}
+
+#[derive(Serialize)]
+struct SubvolumeEntry {
+    subvolume: Option<String>,
+    subvolume_id: u64,
+    data_bytes: u64,
+    unreadable_bytes: u64,
 }
 
 impl MemberEntry {
@@ -229,12 +260,25 @@ impl GroupEntry {
     }
 }
 
+impl SubvolumeEntry {
+    fn new(hit: &SubvolumeLoss) -> Self {
+        Self {
+            subvolume: hit.subvolume.path.as_deref().map(owner::text),
+            subvolume_id: hit.subvolume.id.raw(),
+            data_bytes: hit.data_bytes,
+            unreadable_bytes: hit.lost_bytes,
+        }
+    }
+}
+
 impl LossEntry {
-    fn new(loss: &Loss) -> Self {
+    fn new(loss: &Loss, inventory: &Inventory) -> Self {
+        let subvolumes = inventory.subvolumes.get(&loss.devids);
         Self {
             lost_devids: loss.devids.iter().map(|devid| devid.raw()).collect(),
             unreadable_data_bytes: loss.data_bytes,
             unreadable_metadata_bytes: loss.metadata_bytes,
+            subvolumes: subvolumes.map(|hit| hit.iter().map(SubvolumeEntry::new).collect()),
         }
     }
 }
@@ -243,6 +287,8 @@ impl LossEntry {
 mod tests {
     use super::*;
     use crate::checksum::ChecksumType;
+    use crate::owners::Subvolume;
+    use crate::units::ObjectId;
     use crate::volume::Profile;
     use uuid::Uuid;
 
@@ -264,6 +310,8 @@ mod tests {
             data_bytes,
             metadata_bytes,
         };
+        let subvolume = Subvolume { id: ObjectId::new(257), path: Some((*b"home").into()) };
+        let hit = SubvolumeLoss { subvolume: subvolume.into(), data_bytes: 8 << 20, lost_bytes: 2 << 20 };
         Inventory {
             filesystem: FilesystemInfo {
                 fsid: Uuid::from_u128(7),
@@ -288,6 +336,7 @@ mod tests {
                 Round { count: 1, losses: vec![loss(&[1], 0, 0), loss(&[2], 0, 0)] },
                 Round { count: 2, losses: vec![loss(&[1, 2], 32 << 20, 32 << 20)] },
             ],
+            subvolumes: BTreeMap::from([(vec![DeviceId::new(1), DeviceId::new(2)], vec![hit])]),
             notes: vec!["devid 2 is stale".to_owned()],
         }
     }
@@ -315,6 +364,7 @@ metadata       raid1c3             1    32.00MiB    96.00MiB
 Without any 1 more device: all is readable
 Without 2 more devices: 1 of 1 combination would lose something
   devid 1 + 2: 50 % of data, 100 % of metadata unreadable
+    /home: 2.00MiB of 8.00MiB of file data
 note: devid 2 is stale
 ";
         let mut out = Vec::new();
@@ -331,5 +381,7 @@ note: devid 2 is stale
         assert_eq!(json["devices"][2]["path"], serde_json::Value::Null);
         assert_eq!(json["block_groups"][0]["device_bytes"], 128 << 20);
         assert_eq!(json["losses"][2]["lost_devids"], serde_json::json!([1, 2]));
+        assert_eq!(json["losses"][2]["subvolumes"][0]["unreadable_bytes"], 2 << 20);
+        assert_eq!(json["losses"][0]["subvolumes"], serde_json::Value::Null);
     }
 }

@@ -3,10 +3,12 @@
 use crate::options::{Format, InputOptions};
 use crate::{exit, output};
 use mirrortool::filesystem::Filesystem;
+use mirrortool::owners::subvolume_losses;
 use mirrortool::report::{Encoding, Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
 use mirrortool::scrub::describe;
 use mirrortool::units::DeviceId;
 use mirrortool::volume::redundancy::{Redundancy, group_sums};
+use std::collections::BTreeMap;
 
 /// Losses of up to so many devices at once are looked at.
 const MAX_LOST_DEVICES: usize = 3;
@@ -17,13 +19,21 @@ pub(crate) struct Args {
     #[command(flatten)]
     input: InputOptions,
 
+    /// Say which subvolumes would lose how much of their files; reads all their trees
+    #[arg(long)]
+    subvolumes: bool,
+
     /// The form of what is printed
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
-    let inventory = inventory(&args.input.open()?);
+    let filesystem = args.input.open()?;
+    let mut inventory = inventory(&filesystem);
+    if args.subvolumes {
+        look_at_subvolumes(&filesystem, &mut inventory);
+    }
     let mut out = Vec::new();
     match args.format {
         Format::Text => write_inventory_text(&inventory, &mut out)?,
@@ -32,6 +42,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
     }
     output::print(&out)?;
     Ok(exit::GOOD)
+}
+
+/// Adds which subvolumes are hit by each combination that costs something.
+fn look_at_subvolumes(filesystem: &Filesystem, inventory: &mut Inventory) {
+    let losses = inventory.rounds.iter().flat_map(|round| &round.losses).filter(|loss| !loss.is_harmless());
+    let devids: Vec<_> = losses.map(|loss| loss.devids.clone()).collect();
+    let hit = subvolume_losses(filesystem, &devids);
+    inventory.subvolumes = devids.into_iter().zip(hit).collect();
 }
 
 fn inventory(filesystem: &Filesystem) -> Inventory {
@@ -43,6 +61,7 @@ fn inventory(filesystem: &Filesystem) -> Inventory {
         members: members(filesystem),
         groups: group_sums(chunks()),
         rounds: Redundancy::new(chunks(), &present, &info.missing_devids).rounds(MAX_LOST_DEVICES),
+        subvolumes: BTreeMap::new(),
         notes: warnings.chain(filesystem.notes().iter().cloned()).collect(),
         filesystem: info,
     }
