@@ -11,6 +11,7 @@ mod jobs;
 mod options;
 mod output;
 mod repairing;
+mod priority;
 mod selecting;
 mod sittings;
 mod undoing;

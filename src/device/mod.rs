@@ -18,6 +18,7 @@ mod in_use;
 mod mapped;
 mod memory;
 mod open;
+mod priority;
 #[cfg(test)]
 mod tests;
 mod tolerant;
@@ -33,6 +34,7 @@ pub use fault::{Fault, FaultyDevice};
 pub use in_use::{Use, users_of};
 pub use memory::MemoryDevice;
 pub use open::{Identity, IoEngine, UnknownEngine, identity, open_read};
+pub use priority::{IO_LEVEL_MAX, IoClass, set_io_class};
 pub use tolerant::{FailedSector, read_tolerant};
 pub use writable::{Consent, open_write};
 

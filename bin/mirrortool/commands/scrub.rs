@@ -1,6 +1,7 @@
 //! `mirrortool scrub`: opens, scrubs while watched, reports, and turns the outcome into an exit code.
 
 use crate::options::{InputOptions, ReadaheadOption, ReportOptions, parse_duration};
+use crate::priority::PriorityOptions;
 use crate::selecting::SelectionOptions;
 use crate::sittings::StateOptions;
 use crate::{exit, output, watch};
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     readahead: ReadaheadOption,
 
     #[command(flatten)]
+    priority: PriorityOptions,
+
+    #[command(flatten)]
     report: ReportOptions,
 }
 
@@ -49,6 +53,7 @@ fn threads() -> RangedI64ValueParser<u16> {
 
 pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
     let sink = args.report.prepare(utc_offset)?;
+    args.priority.apply()?;
     args.input.warn_of_users();
     let filesystem = args.input.open()?;
     let keeper = args.state.open(filesystem.superblock().fsid())?;
