@@ -6,7 +6,7 @@
 mod common;
 
 use common::fixture;
-use common::program::mirrortool;
+use common::program::{commands, mirrortool};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -100,19 +100,8 @@ fn the_picture_shows_the_example() {
 
 #[test]
 fn every_command_and_option_that_the_readme_names_exists() {
-    let all_help: String = [
-        "--help",
-        "scrub --help",
-        "repair --help",
-        "show --help",
-        "run --help",
-        "completions --help",
-        "policy-bench --help",
-        "layout-bench --help",
-    ]
-    .into_iter()
-    .map(|words| mirrortool(words.split(' ')).stdout)
-    .collect();
+    let of_command = |command: String| mirrortool([command.as_str(), "--help"]).stdout;
+    let all_help = mirrortool(["--help"]).stdout + &commands().into_iter().map(of_command).collect::<String>();
     let options = quoted().into_iter().flat_map(str::split_ascii_whitespace).filter(|word| word.starts_with('-'));
     let foreign = ["--path", "--check-data-csum", "-o", "-l"];
     for option in options.filter(|option| !foreign.contains(option)) {
@@ -126,9 +115,7 @@ fn every_command_and_option_that_the_readme_names_exists() {
 
 #[test]
 fn every_command_is_in_the_readme_and_in_the_changelog() {
-    let help = mirrortool(["--help"]).stdout;
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    for command in listed.filter_map(|line| line.split_whitespace().next()).filter(|command| *command != "help") {
+    for command in commands() {
         let name = format!("mirrortool {command}");
         assert!(README.contains(&name), "README.md does not name {name}");
         assert!(include_str!("../CHANGELOG.md").contains(&name), "CHANGELOG.md does not name {name}");

@@ -12,6 +12,9 @@ use std::fmt;
 use std::path::PathBuf;
 use uuid::Uuid;
 
+/// The commands that can be a job: those that end with an outcome and write a report.
+const COMMANDS: [&str; 2] = ["scrub", "repair"];
+
 /// A whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,7 +85,7 @@ enum JobMistake {
     Uuid { name: String, uuid: String },
     #[error("job {name}: pattern {pattern:?}: {source}")]
     Pattern { name: String, pattern: String, source: glob::PatternError },
-    #[error("job {name}: command {command:?} cannot be a job, expect scrub")]
+    #[error("job {name}: command {command:?} cannot be a job, expect scrub or repair")]
     Command { name: String, command: String },
     #[error("job {name}: {message}")]
     Options { name: String, message: String },
@@ -144,7 +147,7 @@ impl Job {
 
     fn check_options(&self) -> Result<(), JobMistake> {
         let name = || self.name.clone();
-        if self.command != "scrub" {
+        if !COMMANDS.contains(&self.command.as_str()) {
             return Err(JobMistake::Command { name: name(), command: self.command.clone() });
         }
         let ours = |option: &&String| option.starts_with("--report") || *option == "--fsck-exit";

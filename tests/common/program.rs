@@ -25,6 +25,16 @@ pub fn mirrortool(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Run
     Run { exit: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
 }
 
+/// The commands that `--help` lists.
+pub fn commands() -> Vec<String> {
+    let help = mirrortool(["--help"]).stdout;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // What is indented deeper goes on with the line before.
+    let firsts = listed.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
+    let names = firsts.filter_map(|line| line.split_whitespace().next());
+    names.filter(|command| *command != "help").map(ToOwned::to_owned).collect()
+}
+
 /// `mirrortool scrub --format json OPTION... IMAGE...`
 pub fn scrub(options: &[impl AsRef<OsStr>], images: &[impl AsRef<Path>]) -> Run {
     let fixed = ["scrub", "--format", "json"].into_iter().map(OsStr::new);
