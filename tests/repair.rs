@@ -372,3 +372,17 @@ fn nothing_but_the_bad_bytes_changes() {
         assert!(changed(now, then).into_iter().all(within), "devid {}", number + 1);
     }
 }
+
+#[test]
+fn parity_that_missed_a_write_is_called_stale_and_rot_is_not() {
+    let parity_of = |name: &str| {
+        let findings = library::scrubbed(&recipe::named(name).apply().paths).findings;
+        let have: Vec<_> = findings.iter().filter_map(|finding| finding.evidence.strings().0).collect();
+        (findings.len(), have)
+    };
+    let (count, have) = parity_of("raid5-write-hole");
+    assert_eq!(count, have.len());
+    assert!(have.iter().all(|have| have.starts_with("stale since an unclean stop")), "{have:?}");
+    assert_eq!(parity_of("raid5-parity").1, [""; 0]);
+    assert_eq!(parity_of("raid6-p-and-q").1, [""; 0]);
+}

@@ -26,6 +26,7 @@ mod relink;
 mod run;
 pub mod selection;
 mod sink;
+mod stale;
 mod still;
 mod stray;
 mod stream;

@@ -32,7 +32,7 @@ pub(super) const fn double(value: u8) -> u8 {
 }
 
 /// 2 to the power of `exponent`.
-pub(super) fn exp2(exponent: usize) -> u8 {
+pub(crate) fn exp2(exponent: usize) -> u8 {
     EXP[exponent % 255]
 }
 

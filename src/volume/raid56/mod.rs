@@ -10,6 +10,8 @@ mod recover;
 
 pub use recover::{MAX_RECOVERY_TRIES, Recovered, RecoverySource, Row, RowColumn, recover};
 
+pub(crate) use field::exp2;
+
 use field::MulTable;
 
 /// Sums stay in the first-level cache while the columns are added one by one.
