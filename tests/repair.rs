@@ -386,3 +386,16 @@ fn parity_that_missed_a_write_is_called_stale_and_rot_is_not() {
     assert_eq!(parity_of("raid5-parity").1, [""; 0]);
     assert_eq!(parity_of("raid6-p-and-q").1, [""; 0]);
 }
+
+#[test]
+fn scrub_with_repair_is_the_same_repair() {
+    let recipe = recipe::named("raid6-two-columns");
+    let images = recipe.apply();
+    let damaged = images.fingerprint();
+    assert_refused(&scrub(&["--repair"], &images.paths), "--yes");
+    assert_refused(&scrub(&["--yes"], &images.paths), "--repair");
+    assert_eq!(images.fingerprint(), damaged);
+    let run = scrub(&["--repair", "--yes", "--no-undo-log"], &images.paths);
+    assert_eq!((run.exit, run.report().unwrap().verdict()), (0, "corrected"), "{}", run.stderr);
+    assert_eq!(images.fingerprint(), fixture::shared(&recipe.base).fingerprint());
+}

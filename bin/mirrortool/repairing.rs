@@ -19,13 +19,14 @@ use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use time::UtcOffset;
 use time::macros::format_description;
 
 /// What may be written, and what is kept of it.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Repair")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub(crate) struct RepairOptions {
     /// Write without asking
     #[arg(short, long)]
@@ -77,6 +78,7 @@ pub(crate) struct Job<'a> {
     pub(crate) repair: &'a RepairOptions,
     pub(crate) report: &'a ReportOptions,
     pub(crate) threads_per_device: usize,
+    pub(crate) time_limit: Option<Duration>,
     pub(crate) dry_run: bool,
     pub(crate) from: Option<&'a Path>,
     pub(crate) utc_offset: UtcOffset,
@@ -108,7 +110,8 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
         from: from.as_ref().map(|saved| &saved.findings[..]),
     };
     let planning = || plan(&filesystem, &options, &progress);
-    let mut planned = watch::with_bar(&progress, job.report.shows_progress(), planning)?;
+    let shown = || watch::with_bar(&progress, job.report.shows_progress(), planning);
+    let mut planned = watch::with_limit(&progress, job.time_limit, shown)?;
     job.report.name_owners(&filesystem, &mut planned.outcome);
     let omitted = from.as_ref().map_or(0, |saved| saved.findings_omitted);
     if omitted > 0 {

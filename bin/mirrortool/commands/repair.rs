@@ -46,6 +46,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         repair: &args.repair,
         report: &args.report,
         threads_per_device: mirrortool::scrub::ScrubOptions::default().threads_per_device,
+        time_limit: None,
         dry_run: args.dry_run,
         from: args.from.as_deref(),
         utc_offset,

@@ -2,10 +2,11 @@
 
 use crate::options::{InputOptions, ReadaheadOption, ReportOptions, parse_duration};
 use crate::priority::PriorityOptions;
+use crate::repairing::{self, RepairOptions};
 use crate::selecting::SelectionOptions;
 use crate::sittings::StateOptions;
 use crate::{exit, output, watch};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::builder::RangedI64ValueParser;
 use mirrortool::report::Report;
 use mirrortool::scrub::outcome::Status;
@@ -13,7 +14,7 @@ use mirrortool::scrub::{Progress, ScrubOptions, scrub_on, settle};
 use std::time::Duration;
 use time::UtcOffset;
 
-/// Read every copy of everything allocated and say what is bad; writes nothing
+/// Read every copy of everything allocated and say what is bad
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -32,6 +33,13 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     state: StateOptions,
+
+    /// Correct what can be corrected, as "mirrortool repair" does
+    #[arg(long, help_heading = "Repair", conflicts_with_all = ["SelectionOptions", "StateOptions"])]
+    repair: bool,
+
+    #[command(flatten)]
+    how: RepairOptions,
 
     #[command(flatten)]
     readahead: ReadaheadOption,
@@ -52,6 +60,20 @@ fn threads() -> RangedI64ValueParser<u16> {
 }
 
 pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
+    if args.repair {
+        return repairing::run(&repairing::Job {
+            command: "scrub",
+            input: &args.input,
+            repair: &args.how,
+            report: &args.report,
+            threads_per_device: usize::from(args.threads),
+            time_limit: args.time_limit,
+            dry_run: false,
+            from: None,
+            utc_offset,
+        });
+    }
+    ensure!(args.how == RepairOptions::default(), "options of repair are given, and --repair is not");
     let sink = args.report.prepare(utc_offset)?;
     args.priority.apply()?;
     args.input.warn_of_users();
