@@ -8,7 +8,7 @@ use mirrortool::device::{Consent, DeviceError, WriteDevice, open_write};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::repair::journal::{FileLog, LogHeader, LogMember};
 use mirrortool::repair::{
-    ApplyOptions, Journal, PlanOptions, Planned, RepairSummary, Target, apply, check_unused, plan,
+    ApplyOptions, FromBadCopies, Journal, PlanOptions, Planned, RepairSummary, Target, apply, check_unused, plan,
 };
 use mirrortool::report::{RepairReport, Report, SavedReport, read_report};
 use mirrortool::scrub::mend::{Choice, Salvage};
@@ -67,7 +67,7 @@ impl RepairOptions {
     }
 
     fn salvage(&self) -> Option<&'static dyn Salvage> {
-        None
+        self.salvage.then_some(&FromBadCopies)
     }
 }
 

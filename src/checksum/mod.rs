@@ -4,8 +4,10 @@
 //! known here, and no input can make it panic.
 
 mod digest;
+mod flipped;
 mod hash;
 #[cfg(test)]
 mod tests;
 
 pub use digest::{ChecksumType, Digest};
+pub use flipped::BitPosition;

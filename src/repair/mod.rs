@@ -12,6 +12,7 @@ mod outcome;
 mod plan;
 mod preflight;
 mod reserved;
+mod salvage;
 mod split;
 mod target;
 pub mod undo;
@@ -22,6 +23,7 @@ pub use journal::{Journal, LogStore};
 pub use outcome::{Failure, RepairSummary, StepState};
 pub use plan::{PlanOptions, Planned, RepairPlan, Step, Withheld, WithheldStep, plan};
 pub use preflight::{Refusal, check_may_write, check_unused};
+pub use salvage::FromBadCopies;
 pub use target::{Target, TargetError};
 
 use crate::scrub::ScrubError;

@@ -71,9 +71,13 @@ impl fmt::Display for GuessText {
             GuessMethod::Splice => "put together from parts of bad copies",
             GuessMethod::OneBit => "one bit turned",
             GuessMethod::ChecksumBit => "one bit of the stored checksum turned",
-            GuessMethod::Majority => "per byte what most copies have",
+            GuessMethod::Majority => "what most copies have",
         };
-        write!(f, "{method}, {tries} tries against a checksum of {check_bits} bits")
+        let strength = self.0.strength_bits();
+        write!(
+            f,
+            "{method}, {tries} tries against a checksum of {check_bits} bits: a wrong one would pass once in 2^{strength}"
+        )
     }
 }
 

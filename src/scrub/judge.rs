@@ -2,7 +2,7 @@
 //! beside it, and which copies without checksum are not equal.
 
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
-use super::mend::{self, Choice, Guess, LostCopies, Mend, Mending, ProvenBytes, Source};
+use super::mend::{self, Choice, LostCopies, LostCopy, Mend, Mending, ProvenBytes, Source};
 use super::selection::Selection;
 use super::sink::Tally;
 use super::stream::StripeCopy;
@@ -133,10 +133,9 @@ impl MirroredBlock<'_> {
             let source = if is_summed { Source::Mirror(copy.mirror) } else { Source::EqualCopies(copy.mirror) };
             return Some((bytes.to_vec(), source));
         }
-        let accept = accept(self.window, self.run, self.at, bench.geometry)?;
-        let bytes: Vec<&[u8]> = readable.iter().map(|(_, bytes)| *bytes).collect();
-        let (bytes, guess) = salvage(self.run, self.at, &bytes, &*accept, mending, bench)?;
-        Some((bytes, Source::Salvage(guess)))
+        salvage(self.window, self.run, self.at, mending, bench, || {
+            copies.iter().filter_map(|copy| Some(self.bytes_on(copy)?.as_lost(sectorsize))).collect()
+        })
     }
 
     fn mend(
@@ -174,7 +173,11 @@ struct CopyBytes<'a> {
     unreadable: &'a Unreadable,
 }
 
-impl CopyBytes<'_> {
+impl<'a> CopyBytes<'a> {
+    fn as_lost(&self, sectorsize: u32) -> LostCopy<'a> {
+        lost_copy(self.bytes, self.unreadable_sectors(sectorsize), sectorsize as usize)
+    }
+
     /// Numbers within the block.
     fn unreadable_sectors(&self, sectorsize: u32) -> impl Iterator<Item = usize> {
         let first = self.offset / sectorsize as usize;
@@ -215,31 +218,50 @@ pub(super) fn accept<'a>(
         RunKind::Tree(check) => {
             Some(Box::new(move |bytes| super::verify::judge_block(at, bytes, &check, geometry).is_none()))
         }
-        RunKind::Summed(first) => {
-            let digest_len = geometry.csum_type().digest_len();
-            let nth = (at - run.logical) as usize / geometry.sectorsize() as usize;
-            let from = first + nth * digest_len;
-            let sum = window.sums.get(from..from + digest_len)?;
+        RunKind::Summed(_) | RunKind::Unsummed => {
+            let sum = stored_sum(window, run, at, geometry)?;
             Some(Box::new(move |bytes| geometry.csum_type().matches(bytes, sum)))
         }
-        RunKind::Unsummed => None,
     }
 }
 
-/// The last attempt at a block without a good copy, where the user has asked for it.
-pub(super) fn salvage(
+/// The checksum of the sector of data at `at`.
+fn stored_sum<'a>(window: &'a Window, run: &Run, at: Logical, geometry: &TreeGeometry) -> Option<&'a [u8]> {
+    let RunKind::Summed(first) = run.kind else { return None };
+    let digest_len = geometry.csum_type().digest_len();
+    let nth = (at - run.logical) as usize / geometry.sectorsize() as usize;
+    let from = first + nth * digest_len;
+    window.sums.get(from..from + digest_len)
+}
+
+/// What was read of a block but for these sectors of it.
+pub(super) fn lost_copy(bytes: &[u8], unreadable: impl IntoIterator<Item = usize>, sectorsize: usize) -> LostCopy<'_> {
+    let range = |sector: usize| sector * sectorsize..(sector + 1) * sectorsize;
+    LostCopy { bytes: bytes.into(), unreadable: unreadable.into_iter().map(range).collect() }
+}
+
+/// The last attempt at a block without a good copy, where the user has asked for it. Only then `copies` is called.
+pub(super) fn salvage<'a>(
+    window: &Window,
     run: &Run,
     logical: Logical,
-    copies: &[&[u8]],
-    accept: &dyn Fn(&[u8]) -> bool,
     mending: &Mending<'_>,
     bench: &Bench<'_>,
-) -> Option<(Vec<u8>, Guess)> {
-    let check_bits = bench.geometry.csum_type().digest_len() as u16 * 8;
-    let lost = LostCopies { logical, kind: run.finding_kind(), copies, accept, check_bits };
-    let (bytes, guess) = mending.salvage?.salvage(&lost)?;
+    copies: impl FnOnce() -> Vec<LostCopy<'a>>,
+) -> Option<(Vec<u8>, Source)> {
+    let salvage = mending.salvage?;
+    let accept = accept(window, run, logical, bench.geometry)?;
+    let lost = LostCopies {
+        logical,
+        kind: run.finding_kind(),
+        copies: &copies(),
+        accept: &*accept,
+        csum_type: bench.geometry.csum_type(),
+        stored: stored_sum(window, run, logical, bench.geometry),
+    };
+    let (bytes, guess) = salvage.salvage(&lost)?;
     // Whoever salvages is not trusted to have asked.
-    accept(&bytes).then_some((bytes, guess))
+    accept(&bytes).then_some((bytes, Source::Salvage(guess)))
 }
 
 /// A bad copy on its way into the tally.

@@ -6,15 +6,21 @@
 
 use super::finding::{Finding, FindingKind, Problem};
 use super::window::Window;
+use crate::checksum::ChecksumType;
 use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum};
 use crate::volume::ChunkMap;
 use crate::volume::raid56::RecoverySource;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Mends that lie one behind the other become one, up to this size: that of a window.
 const MAX_MEND_BYTES: usize = super::window::WINDOW_BYTES as usize;
 /// How many of the last mends a new one may join: one per copy of a block.
 const JOINABLE: usize = 4;
+
+/// Bad copies of a block that are held together: as many as a profile has.
+pub(super) const MAX_LOST_COPIES: usize = 4;
 
 /// Where right bytes come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +54,14 @@ pub struct Guess {
     pub check_bits: u16,
 }
 
+impl Guess {
+    /// A wrong candidate passes once in two to the power of this, at the most.
+    pub fn strength_bits(&self) -> u32 {
+        let tries_bits = u64::BITS - self.tries.saturating_sub(1).leading_zeros();
+        u32::from(self.check_bits).saturating_sub(tries_bits)
+    }
+}
+
 /// What a salvage did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GuessMethod {
@@ -57,7 +71,7 @@ pub enum GuessMethod {
     OneBit,
     /// One bit of the stored checksum is wrong, the data is right.
     ChecksumBit,
-    /// Per byte what most copies have.
+    /// What most copies have, byte by byte or bit by bit.
     Majority,
 }
 
@@ -216,12 +230,23 @@ pub struct LostCopies<'a> {
     pub logical: Logical,
     /// A sector of data or a tree block.
     pub kind: FindingKind,
-    /// The copies that could be read, by mirror number.
-    pub copies: &'a [&'a [u8]],
+    /// What was read of it, by mirror number; what parity gives is behind that.
+    pub copies: &'a [LostCopy<'a>],
     /// Whether bytes are the right ones.
     pub accept: &'a dyn Fn(&[u8]) -> bool,
-    /// Bits of the checksum that `accept` compares.
-    pub check_bits: u16,
+    /// The checksum that `accept` compares.
+    pub csum_type: ChecksumType,
+    /// The checksum of a sector of data; `None` for a tree block, which has it in its header.
+    pub stored: Option<&'a [u8]>,
+}
+
+/// One copy of a lost block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostCopy<'a> {
+    /// As long as the block.
+    pub bytes: Cow<'a, [u8]>,
+    /// Where they could not be read, ascending.
+    pub unreadable: Vec<Range<usize>>,
 }
 
 /// Tries to make right bytes from copies that are all bad.

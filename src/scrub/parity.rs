@@ -9,14 +9,14 @@
 mod pq;
 
 use super::finding::{Evidence, Problem, RepairState};
-use super::judge::{Bench, Found, accept, salvage};
-use super::mend::{self, Mend, ProvenBytes, Source};
+use super::judge::{Bench, Found, accept, lost_copy, salvage};
+use super::mend::{self, LostCopy, MAX_LOST_COPIES, Mend, ProvenBytes, Source};
 use super::sink::Tally;
 use super::stream::StripeCopy;
 use super::verify::BadPiece;
 use super::window::{Run, RunKind, Window};
 use crate::units::{DevicePhysical, Logical, MirrorNum};
-use crate::volume::raid56::{Row, RowColumn, recover};
+use crate::volume::raid56::{Recovered, Row, RowColumn, recover};
 use crate::volume::{Column, FullStripe, MirrorCopy, STRIPE_LEN_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -179,21 +179,44 @@ impl<'a> RowJudge<'a> {
         (open.iter().map(|block| block.logical).collect(), sources)
     }
 
-    /// The last attempt at a block that no combination of columns gives, where the user has asked for it.
+    /// The last attempt at a block that no combination of columns gives, where the user has asked for it: from what is
+    /// there and from what the combinations give.
     fn salvage(&self, block: &Block<'a>, columns: &[ColumnBytes]) -> Option<(Vec<u8>, Source)> {
-        let mending = self.bench.mending?;
-        let column = columns.get(block.column)?;
-        let sectors = block.offset / self.sectorsize()..(block.offset + block.len) / self.sectorsize();
-        if column.unreadable.get(sectors)?.contains(&true) {
-            return None;
-        }
-        let have = column.bytes.as_ref()?.get(block.offset..block.offset + block.len)?;
-        let accept = accept(self.window, block.run, block.logical, self.bench.geometry)?;
-        let (bytes, guess) = salvage(block.run, block.logical, &[have], &*accept, mending, self.bench)?;
-        Some((bytes, Source::Salvage(guess)))
+        let sectorsize = self.sectorsize();
+        let stored = |column: usize| {
+            let column = columns.get(column)?;
+            let have = column.bytes.as_ref()?.get(block.offset..block.offset + block.len)?;
+            let failed = column.unreadable.iter().skip(block.offset / sectorsize).take(block.len / sectorsize);
+            let failed = failed.enumerate().filter(|(_, failed)| **failed).map(|(sector, _)| sector);
+            Some(lost_copy(have, failed, sectorsize))
+        };
+        salvage(self.window, block.run, block.logical, self.bench.mending?, self.bench, || {
+            let mut copies: Vec<LostCopy<'_>> = stored(block.column).into_iter().collect();
+            self.recover(block, columns, |bytes| {
+                let whole = LostCopy { bytes: bytes.to_vec().into(), unreadable: Vec::new() };
+                if copies.len() < MAX_LOST_COPIES && !copies.contains(&whole) {
+                    copies.push(whole);
+                }
+                false
+            });
+            copies
+        })
     }
 
     fn rebuild(&self, block: &Block<'a>, columns: &[ColumnBytes]) -> Option<(Vec<u8>, Source)> {
+        let mut judge = self.judge_bytes(block);
+        let found = self.recover(block, columns, |bytes| judge(bytes))?;
+        let source = found.source().map_or(Source::RebuiltInParts, Source::Rebuilt);
+        Some((found.bytes, source))
+    }
+
+    /// The first combination of columns that `accept` takes.
+    fn recover(
+        &self,
+        block: &Block<'a>,
+        columns: &[ColumnBytes],
+        accept: impl FnMut(&[u8]) -> bool,
+    ) -> Option<Recovered> {
         let sectorsize = self.sectorsize();
         let (from, to) = (block.offset, block.offset + block.len);
         let sectors = from / sectorsize..to / sectorsize;
@@ -214,10 +237,7 @@ impl<'a> RowJudge<'a> {
             }
             RowColumn::P | RowColumn::Q => false,
         };
-        let mut judge = self.judge_bytes(block);
-        let found = recover(row, block.column, sectorsize, known_bad, |bytes| judge(bytes))?;
-        let source = found.source().map_or(Source::RebuiltInParts, Source::Rebuilt);
-        Some((found.bytes, source))
+        recover(row, block.column, sectorsize, known_bad, accept)
     }
 
     /// Whether bytes are the right ones for a block. Without a checksum, only where P and Q say the same.
