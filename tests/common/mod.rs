@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod fixture;
+pub mod layouts;
 pub mod library;
 pub mod mounted;
 pub mod overlay;
