@@ -1,5 +1,6 @@
 //! Images made to harm: changed bytes with a checksum that fits again, in super blocks and nodes, on all copies at once.
-//! Whatever they say, the library neither panics nor hangs, and its memory stays bounded. The seed is fixed.
+//! Whatever they say, the library neither panics nor hangs, and its memory stays bounded. The seed is fixed; for longer
+//! runs `FUZZ_ROUNDS=100 cargo test --release --test hostile` tries so many times as many, each round from seeds of its own.
 
 // A failed unwrap in a test is a failed test.
 #![allow(clippy::unwrap_used)]
@@ -33,6 +34,11 @@ const SUPERBLOCK_BYTES: usize = 4096;
 const CSUM_BYTES: usize = 32;
 const FSID: std::ops::Range<usize> = 0x20..0x30;
 const HEADER_BYTES: usize = 101;
+
+/// How many times as many as usual.
+fn fuzz_rounds() -> u64 {
+    std::env::var("FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
+}
 
 /// Splitmix64: the same numbers every time.
 struct Rng(u64);
@@ -143,7 +149,12 @@ impl Victim {
     }
 
     fn mutations(&self) -> Vec<Mutation> {
-        let seed = self.name.bytes().fold(2_u64, |seed, b| seed.wrapping_mul(31).wrapping_add(b.into()));
+        let rounds = 0..fuzz_rounds();
+        rounds.flat_map(|round| self.mutations_of_round(round)).collect()
+    }
+
+    fn mutations_of_round(&self, round: u64) -> Vec<Mutation> {
+        let seed = self.name.bytes().fold(2_u64 + round, |seed, b| seed.wrapping_mul(31).wrapping_add(b.into()));
         let rng = &mut Rng(seed);
         // up to the end of the system chunk array, where the fields are
         let of_superblock =
@@ -248,7 +259,7 @@ fn changed_super_blocks_and_nodes_with_fitting_checksums_do_no_harm() {
 #[test]
 fn noise_is_refused_or_survived() {
     let somewhere = fixture::shared("single-crc32c").paths;
-    let seeds: Vec<u64> = (1..=300).collect();
+    let seeds: Vec<u64> = (1..=300 * fuzz_rounds()).collect();
     check_all(&seeds, |&seed| {
         let rng = &mut Rng(seed);
         let mut image: Vec<u8> = (0..0x2_0000 + rng.below(5000)).map(|_| rng.next() as u8).collect();
