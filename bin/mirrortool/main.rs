@@ -1,12 +1,16 @@
 //! The command line of mirrortool: parses what was typed, runs one command, prints its result or its error, and is the
 //! only place that turns either into an exit code. Decides nothing about file systems.
 
+#![allow(clippy::doc_markdown, reason = "doc comments of options are their help texts")]
+#![allow(clippy::struct_excessive_bools, reason = "a flag of the command line is a bool")]
+
 mod advice;
 mod args;
 mod commands;
 #[cfg(test)]
 mod examples;
 mod exit;
+mod finding_file;
 mod jobs;
 mod options;
 mod output;

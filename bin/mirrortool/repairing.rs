@@ -164,7 +164,7 @@ impl Job<'_> {
             let nth = if nth == 1 { String::new() } else { format!("-{nth}") };
             folder.join(format!("mirrortool-undo-{}-{now}{nth}.log", filesystem.superblock().fsid()))
         };
-        Ok((1..).map(name).find(|path| !path.exists()))
+        Ok((1..=usize::MAX).map(name).find(|path| !path.exists()))
     }
 
     /// Scrubs what is on the members now.

@@ -12,7 +12,7 @@ use mirrortool::scrub::{Copies, Kinds, Selection};
 use mirrortool::units::{DeviceId, Generation, Logical};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Kinds of blocks, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -97,7 +97,7 @@ impl SelectionOptions {
             selection.block_groups = Some(history.oldest(&used, percent));
         }
         if let Some(path) = &self.errors_from {
-            self.narrow_to_report(path, fs, &mut selection)?;
+            narrow_to_report(path, fs, &mut selection)?;
         }
         Ok(selection)
     }
@@ -120,19 +120,19 @@ impl SelectionOptions {
         };
         self.only.iter().map(kind).fold(Kinds::empty(), |all, one| all | one)
     }
+}
 
-    fn narrow_to_report(&self, path: &PathBuf, fs: &Filesystem, selection: &mut Selection) -> anyhow::Result<()> {
-        let cannot = || format!("cannot use report {}", path.display());
-        let report = read_report(&fs::read(path).with_context(cannot)?).with_context(cannot)?;
-        let (have, expect) = (report.fsid, fs.superblock().fsid());
-        anyhow::ensure!(have == expect, "{}: it is about file system {have}, these images hold {expect}", cannot());
-        anyhow::ensure!(report.findings_omitted == 0, "{}: it does not list all that was found", cannot());
-        if !report.findings.iter().any(|finding| finding.kind == FindingKind::Superblock) {
-            selection.kinds -= Kinds::SUPERBLOCKS;
-        }
-        selection.places = Some(Places::of_findings(&report.findings, fs.chunks()));
-        Ok(())
+fn narrow_to_report(path: &Path, fs: &Filesystem, selection: &mut Selection) -> anyhow::Result<()> {
+    let cannot = || format!("cannot use report {}", path.display());
+    let report = read_report(&fs::read(path).with_context(cannot)?).with_context(cannot)?;
+    let (have, expect) = (report.fsid, fs.superblock().fsid());
+    anyhow::ensure!(have == expect, "{}: it is about file system {have}, these images hold {expect}", cannot());
+    anyhow::ensure!(report.findings_omitted == 0, "{}: it does not list all that was found", cannot());
+    if !report.findings.iter().any(|finding| finding.kind == FindingKind::Superblock) {
+        selection.kinds -= Kinds::SUPERBLOCKS;
     }
+    selection.places = Some(Places::of_findings(&report.findings, fs.chunks()));
+    Ok(())
 }
 
 fn known_device(fs: &Filesystem, devid: u64) -> anyhow::Result<DeviceId> {

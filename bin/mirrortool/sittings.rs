@@ -76,16 +76,17 @@ impl Keeper {
         self.lock().history.clone()
     }
 
-    /// Begins a scrub, or goes on with the one that was ended early. `None` where that was asked for and there is none.
-    pub(crate) fn begin(&self, resume: bool) -> Option<Option<Earlier>> {
+    /// Begins a scrub anew.
+    pub(crate) fn begin(&self) {
+        self.lock().history.begin(SystemTime::now());
+    }
+
+    /// Goes on with the scrub that was ended early, if there is one.
+    pub(crate) fn resume(&self) -> Option<Earlier> {
         let mut memory = self.lock();
-        if resume {
-            let earlier = memory.history.sitting.clone()?;
-            memory.before = earlier.duration;
-            return Some(Some(earlier));
-        }
-        memory.history.begin(SystemTime::now());
-        Some(None)
+        let earlier = memory.history.sitting.clone()?;
+        memory.before = earlier.duration;
+        Some(earlier)
     }
 
     /// The scrub has ended: `finished` where it got to its end.

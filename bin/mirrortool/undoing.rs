@@ -70,8 +70,9 @@ fn member(path: &Path) -> anyhow::Result<Arc<Member>> {
 fn text(summary: &UndoSummary) -> String {
     let mut text = format!("{} bytes have their old values, read back\n", summary.restored_bytes);
     if summary.lost_bytes > 0 {
-        text +=
-            &format!("{} bytes could not be read before the repair and stay as it wrote them\n", summary.lost_bytes);
+        let bytes = summary.lost_bytes;
+        text += &bytes.to_string();
+        text += " bytes could not be read before the repair and stay as it wrote them\n";
     }
     if summary.is_cut {
         text += "the log ends within a batch, of which nothing had been written\n";

@@ -102,7 +102,8 @@ impl<'a> Run<'a> {
         Self { plan, writer, progress, batch, full_bytes, batch_bytes: 0, superblocks, summary }
     }
 
-    /// Takes what is proved until there is no more, or until the run has to end. The receiver ends with it.
+    /// Takes what is proved until there is no more, or until the run has to end.
+    #[expect(clippy::needless_pass_by_value, reason = "the receiver ends with it, so that senders do not wait")]
     fn receive(&mut self, receiver: Receiver<Vec<Mend>>) {
         for mend in receiver.iter().flatten() {
             self.take(mend);

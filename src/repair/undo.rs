@@ -252,7 +252,7 @@ fn restore(
 fn readable_units(record: &Record) -> Vec<std::ops::Range<usize>> {
     let len = record.old.len();
     if record.lost.is_empty() {
-        return vec![0..len];
+        return std::iter::once(0..len).collect();
     }
     let units = (0..len.div_ceil(LOST_UNIT_BYTES)).filter(|unit| !record.is_lost(*unit));
     units.map(|unit| unit * LOST_UNIT_BYTES..((unit + 1) * LOST_UNIT_BYTES).min(len)).collect()

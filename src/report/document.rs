@@ -41,6 +41,12 @@ pub fn write_document(report: Report<'_>, encoding: Encoding, out: &mut dyn Writ
     encode(&Document::new(report), encoding, out)
 }
 
+/// Writes one finding as one line of JSON, without its owners: for a list that grows while a scrub runs.
+pub fn write_finding_line(finding: &Finding, out: &mut dyn Write) -> Result<(), WriteError> {
+    serde_json::to_writer(&mut *out, &FindingEntry::new(finding, Owners::default()))?;
+    Ok(out.write_all(b"\n")?)
+}
+
 /// Writes any document in the encoding asked for.
 pub(super) fn encode(document: &impl Serialize, encoding: Encoding, out: &mut dyn Write) -> Result<(), WriteError> {
     match encoding {

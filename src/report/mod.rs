@@ -23,7 +23,7 @@ pub use bench::{
     write_matrix_document, write_matrix_text, write_policy_csv, write_policy_document, write_policy_text,
 };
 pub use btrfs_status::{btrfs_status_file_name, write_btrfs_status};
-pub use document::{Encoding, WriteError, write_document};
+pub use document::{Encoding, WriteError, write_document, write_finding_line};
 pub use line::FindingLine;
 pub use model::{ModelError, read_model, write_model};
 pub use plot::{PlotError, plot_layout, plot_policies};

@@ -83,20 +83,19 @@ impl fmt::Display for GuessText {
 
 /// The lines under the summary of a text.
 pub(super) fn write_text(report: &RepairReport<'_>, max_steps: usize, out: &mut dyn Write) -> io::Result<()> {
-    match report.summary {
-        Some(summary) => write_summary(report, summary, out)?,
-        None => {
-            let (bytes, devices) = (human::size(report.plan.bytes()), report.plan.devices().len() as u64);
-            let writes = human::count(report.plan.steps().len() as u64, "write");
-            let on = human::count(devices, "device");
-            writeln!(out, "{:<17} {writes} of {bytes} on {on}; nothing was written", "Plan:")?;
-            for (step, _) in report.steps().take(max_steps) {
-                writeln!(out, "would write {}", StepText(step))?;
-            }
-            let more = report.plan.steps().len().saturating_sub(max_steps) as u64;
-            if more > 0 {
-                writeln!(out, "and {}", human::count(more, "more write"))?;
-            }
+    if let Some(summary) = report.summary {
+        write_summary(report, summary, out)?;
+    } else {
+        let (bytes, devices) = (human::size(report.plan.bytes()), report.plan.devices().len() as u64);
+        let writes = human::count(report.plan.steps().len() as u64, "write");
+        let on = human::count(devices, "device");
+        writeln!(out, "{:<17} {writes} of {bytes} on {on}; nothing was written", "Plan:")?;
+        for (step, _) in report.steps().take(max_steps) {
+            writeln!(out, "would write {}", StepText(step))?;
+        }
+        let more = report.plan.steps().len().saturating_sub(max_steps) as u64;
+        if more > 0 {
+            writeln!(out, "and {}", human::count(more, "more write"))?;
         }
     }
     for withheld in report.plan.withheld() {

@@ -265,7 +265,7 @@ impl<'a> Engine<'a> {
     pub(super) fn run(&'a self, chunks: Vec<Arc<Chunk>>, finished: &(dyn Fn(Part, &Tally) + Sync)) -> Tally {
         let total = Mutex::new(Tally::new(self.cap()));
         let schedule = Schedule::new(chunks);
-        let hashers = rayon::ThreadPoolBuilder::new().num_threads(self.options.hash_threads()).build();
+        let hashers = rayon::ThreadPoolBuilder::new().num_threads(super::hash_threads()).build();
         let limits = self.options.readahead.for_cursors(CURSORS_PER_PLANNER * self.lanes.len());
         let planners = |prefetch: Option<&Prefetch<'_, Filesystem>>| {
             let ahead = Ahead::new(self.fs, prefetch);
@@ -323,7 +323,9 @@ impl<'a> Engine<'a> {
             })
             .run();
             schedule.release(&chunk);
-            if draining.iter().fold(true, |all, group| add(group) && all) {
+            // All of them are added, also behind one that is not done.
+            let undone = draining.iter().filter(|group| !add(group)).count();
+            if undone == 0 {
                 finished(Part::BlockGroup(chunk.range()), &Tally::new(0));
             }
         }

@@ -154,7 +154,7 @@ pub struct Finding {
 
 impl Finding {
     /// The order of findings in every report: by address, then copy, then place.
-    pub fn sort_key(&self) -> (FindingKind, Logical, MirrorNum, DeviceId, Physical, Problem) {
-        (self.kind, self.logical, self.mirror, self.devid, self.physical, self.problem)
+    pub fn sort_key(&self) -> (Logical, MirrorNum, DeviceId, Physical, FindingKind, Problem) {
+        (self.logical, self.mirror, self.devid, self.physical, self.kind, self.problem)
     }
 }

@@ -166,7 +166,7 @@ pub(super) fn push_block(mends: &mut Vec<Mend>, block: Mend, lost: &[usize], sec
             bytes: ProvenBytes(bytes.to_vec()),
             before: (!lost.contains(&number)).then(|| have.to_vec()),
             findings: if number == 0 { block.findings } else { 0 },
-            sectors: if block.sectors == 0 { 0 } else { 1 },
+            sectors: u64::from(block.sectors != 0),
             ..block.clone()
         };
         push(mends, sector);

@@ -74,11 +74,9 @@ impl Default for ScrubOptions {
     }
 }
 
-impl ScrubOptions {
-    /// Threads that verify costly checksums: one per core.
-    fn hash_threads(&self) -> usize {
-        std::thread::available_parallelism().map_or(1, usize::from)
-    }
+/// Threads that verify costly checksums: one per core.
+fn hash_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Why a scrub could not be done. What it finds is never an error.

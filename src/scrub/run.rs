@@ -91,7 +91,9 @@ impl Run<'_> {
         let bytes_total = if status == Status::Finished { tally.bytes } else { expected_sum.max(tally.bytes) };
         let devices = devices(self.fs, &tally, &expected);
         let mut totals = Counters::default();
-        devices.iter().for_each(|device| totals.add(&device.counters));
+        for device in &devices {
+            totals.add(&device.counters);
+        }
         let (worst, bytes_scrubbed) = (tally.worst, tally.bytes);
         let (findings, findings_omitted) = tally.findings.into_sorted();
         let before = self.earlier.map(|earlier| (earlier.started, earlier.duration));
@@ -179,7 +181,7 @@ fn verdict(fs: &Filesystem, worst: Option<RepairState>) -> Verdict {
         Some(RepairState::Possible) => Verdict::Correctable,
         Some(RepairState::Failed | RepairState::Impossible | RepairState::Undecidable) => Verdict::Uncorrectable,
     };
-    if !fs.set().missing().is_empty() { found.max(Verdict::Correctable) } else { found }
+    if fs.set().missing().is_empty() { found } else { found.max(Verdict::Correctable) }
 }
 
 /// One line per member, and one per missing member.

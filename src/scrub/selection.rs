@@ -114,12 +114,12 @@ impl Selection {
 
     /// The first generation that is looked at in a chunk; `None` where age does not matter.
     pub(super) fn since_in(&self, chunk: &Chunk) -> Option<Generation> {
-        self.since.max(self.done.get(&chunk.start()).map(after))
+        self.since.max(self.done.get(&chunk.start()).copied().map(after))
     }
 
     /// The same for the section of a chunk that starts here.
     pub(super) fn since_section(&self, start: Logical) -> Option<Generation> {
-        self.done_sections.get(&start).map(after)
+        self.done_sections.get(&start).copied().map(after)
     }
 
     /// True where only some stripes of a window of this chunk are read at first.
@@ -160,7 +160,7 @@ impl Selection {
     }
 }
 
-fn after(generation: &Generation) -> Generation {
+fn after(generation: Generation) -> Generation {
     Generation::new(generation.raw().saturating_add(1))
 }
 

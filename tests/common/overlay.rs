@@ -69,7 +69,6 @@ impl Overlay {
 
 fn surviving(unsynced: &Writes, survivors: &Survivors) -> Writes {
     let keep = |index: usize, data: &Vec<u8>| match survivors {
-        Survivors::None => 0,
         Survivors::All => data.len(),
         Survivors::First(count) if index < *count => data.len(),
         Survivors::Torn { first, .. } if index < *first => data.len(),

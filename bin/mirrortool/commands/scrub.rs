@@ -1,5 +1,6 @@
 //! `mirrortool scrub`: opens, scrubs while watched, reports, and turns the outcome into an exit code.
 
+use crate::finding_file::FindingFile;
 use crate::options::{InputOptions, ReadaheadOption, ReportOptions, parse_duration};
 use crate::priority::PriorityOptions;
 use crate::repairing::{self, RepairOptions};
@@ -11,6 +12,7 @@ use clap::builder::RangedI64ValueParser;
 use mirrortool::report::Report;
 use mirrortool::scrub::outcome::Status;
 use mirrortool::scrub::{Progress, ScrubOptions, scrub_on, settle};
+use std::path::PathBuf;
 use std::time::Duration;
 use time::UtcOffset;
 
@@ -47,6 +49,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     priority: PriorityOptions,
 
+    /// Add each finding to FILE as a line of JSON while the scrub runs, without the files that own it
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
+    findings: Option<PathBuf>,
+
     #[command(flatten)]
     report: ReportOptions,
 }
@@ -79,10 +85,14 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     args.input.warn_of_users();
     let filesystem = args.input.open()?;
     let keeper = args.state.open(filesystem.superblock().fsid())?;
-    let Some(earlier) = keeper.begin(args.state.resume) else {
+    let earlier = args.state.resume.then(|| keeper.resume()).flatten();
+    if args.state.resume && earlier.is_none() {
         output::warn("no scrub of this file system was ended early: nothing to resume");
         return Ok(exit::NOTHING_TO_RESUME);
-    };
+    }
+    if earlier.is_none() {
+        keeper.begin();
+    }
     let history = keeper.history();
     let mut selection = args.selection.selection(&filesystem, &history)?;
     let everything = args.selection.leaves_nothing_unseen(&selection);
@@ -95,9 +105,10 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         limit_bytes_per_second: args.selection.limit,
         readahead: args.readahead.readahead,
     };
+    let observer = FindingFile::open(args.findings.as_deref(), &keeper)?;
     let progress = Progress::default();
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
-    let job = || scrub_on(&filesystem, &options, &progress, &keeper, earlier.as_ref());
+    let job = || scrub_on(&filesystem, &options, &progress, &observer, earlier.as_ref());
     let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
     let mut outcome = watch::with_limit(&progress, args.time_limit, shown)?;
     keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, everything)?;

@@ -165,11 +165,10 @@ impl<'s> Rig<'s> {
                     let outcomes = issue.pieces.iter().map(|piece| self.outcome(piece.id, ok));
                     machine.complete(&issue, outcomes.collect::<Vec<_>>());
                 }
-                Some(Happening::Timer(_)) => {}
                 None if stack.is_empty() => return,
                 // Nothing is on its way: only blocks without a copy can be missing.
                 None if !self.rebuild(&mut machine) => return,
-                None => {}
+                Some(Happening::Timer(_)) | None => {}
             }
         }
     }
