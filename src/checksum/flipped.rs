@@ -138,7 +138,9 @@ mod tests {
 
     fn flipped(bits: &[BitPosition], len: usize) -> Vec<u8> {
         let mut data = block(len);
-        bits.iter().for_each(|bit| bit.turn(&mut data));
+        for bit in bits {
+            bit.turn(&mut data);
+        }
         data
     }
 

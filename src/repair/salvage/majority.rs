@@ -33,7 +33,7 @@ fn vote(copies: &[&[u8]], of: impl Fn(&[u8]) -> u8) -> Vec<u8> {
 }
 
 fn most_frequent(votes: &[u8]) -> u8 {
-    let count = |value: &u8| votes.iter().filter(|vote| *vote == value).count();
+    let count = |value: &u8| votes.iter().map(|vote| usize::from(vote == value)).sum::<usize>();
     // Of equal ones the last is taken: hence backwards.
     votes.iter().rev().copied().max_by_key(count).unwrap_or(0)
 }

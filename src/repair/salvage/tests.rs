@@ -24,7 +24,9 @@ impl Random {
     }
 
     fn fill(&mut self, bytes: &mut [u8]) {
-        bytes.iter_mut().for_each(|byte| *byte = self.below(256) as u8);
+        for byte in bytes {
+            *byte = self.below(256) as u8;
+        }
     }
 
     fn block(&mut self, len: usize) -> Vec<u8> {
@@ -67,7 +69,9 @@ impl Block {
     fn flipped(&self, bits: &[(usize, u8)]) -> Vec<u8> {
         let mut copy = self.right.clone();
         let bits: std::collections::BTreeSet<_> = bits.iter().collect();
-        bits.iter().for_each(|(byte, bit)| BitPosition { byte: *byte, bit: *bit }.turn(&mut copy));
+        for (byte, bit) in bits {
+            BitPosition { byte: *byte, bit: *bit }.turn(&mut copy);
+        }
         copy
     }
 
@@ -298,7 +302,7 @@ proptest! {
         let block = Block { csum_type, right: Vec::new(), stored };
         let mut copies = whole(&copies);
         if let (Some(copy), Some((from, len))) = (copies.first_mut(), lost) {
-            copy.unreadable = vec![from..from + len];
+            copy.unreadable = vec![Range { start: from, end: from + len }];
         }
         if let Some((bytes, _)) = block.salvage(&copies) {
             prop_assert!(block.is_right(&bytes));
