@@ -47,6 +47,7 @@ impl Filesystem {
             roots: Roots::unknown(chunk_root),
             notes: Vec::new(),
             lost_roots: Vec::new(),
+            device_items: None,
             selector: MirrorSelector::new(options.read_policy, &devids, superblock.sectorsize()),
             cache: BlockCache::default(),
             opened: Instant::now(),
@@ -58,6 +59,7 @@ impl Filesystem {
         let mut notes = Vec::new();
         let (chunks, dev_items) = fs.read_chunk_tree(chunk_root, &mut notes)?;
         fs.notes.append(&mut notes);
+        fs.device_items = fs.notes.is_empty().then_some(dev_items.len() as u64);
         fs.set.reconcile(&dev_items)?;
         fs.volume = fs.set.volume(chunks);
         let root = tree_root(object::ROOT_TREE, superblock.root());

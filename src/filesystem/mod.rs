@@ -47,6 +47,7 @@ pub struct Filesystem {
     roots: Roots,
     notes: Vec<String>,
     lost_roots: Vec<(Logical, ParentCheck)>,
+    device_items: Option<u64>,
     selector: MirrorSelector,
     cache: BlockCache,
     opened: Instant,
@@ -101,6 +102,11 @@ impl Filesystem {
     /// Root blocks that could not be used because no copy is right, with what was promised of them.
     pub fn lost_roots(&self) -> &[(Logical, ParentCheck)] {
         &self.lost_roots
+    }
+
+    /// The number of device items in the chunk tree, `None` where not all of it could be read.
+    pub fn device_items(&self) -> Option<u64> {
+        self.device_items
     }
 
     /// The policy and its back-off, with what it has learned.

@@ -97,10 +97,15 @@ impl Superblock {
         self.raw.as_bytes()
     }
 
-    /// The same super block for another place or member: address and device item are replaced, the checksum is made
-    /// anew.
-    pub fn with_place(&self, at: Physical, dev_item: &DevItem) -> [u8; SUPERBLOCK_BYTES] {
-        let mut raw = RawSuperblock { bytenr: at.raw().into(), dev_item: dev_item.to_raw(), ..*self.raw };
+    /// The same super block for another place or member of so many: address, device item and number of devices are
+    /// replaced, the checksum is made anew.
+    pub fn with_place(&self, at: Physical, dev_item: &DevItem, num_devices: u64) -> [u8; SUPERBLOCK_BYTES] {
+        let mut raw = RawSuperblock {
+            bytenr: at.raw().into(),
+            dev_item: dev_item.to_raw(),
+            num_devices: num_devices.into(),
+            ..*self.raw
+        };
         check::sign(&mut raw, self.csum_type);
         let mut bytes = [0; SUPERBLOCK_BYTES];
         bytes.copy_from_slice(raw.as_bytes());

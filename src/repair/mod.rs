@@ -11,7 +11,6 @@ pub mod journal;
 mod outcome;
 mod plan;
 mod preflight;
-mod reserved;
 mod salvage;
 mod split;
 mod target;

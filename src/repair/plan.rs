@@ -6,11 +6,11 @@
 use super::RepairError;
 use super::fingerprint::Fingerprint;
 use super::preflight::check_may_write;
-use super::reserved::{is_allocated, touches_superblock};
 use crate::filesystem::Filesystem;
 use crate::scrub::finding::{Finding, FindingKind, Problem, RepairState};
 use crate::scrub::mend::{Choice, Mend, Mending, Places, Salvage, Source};
 use crate::scrub::outcome::{ScrubOutcome, Status};
+use crate::scrub::reserved::{Occupant, occupant, touches_superblock};
 use crate::scrub::{Progress, ScrubOptions, scrub_and_mend};
 use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum, Physical};
 use std::collections::BTreeSet;
@@ -212,7 +212,7 @@ fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>) -> Option<
         return Some(Withheld::PastEnd);
     }
     if step.kind == FindingKind::Superblock {
-        return is_allocated(fs, step.place).then_some(Withheld::SuperblockInChunk);
+        return (occupant(fs, step.place) != Occupant::None).then_some(Withheld::SuperblockInChunk);
     }
     if touches_superblock(member, step.place.physical, step.end()) {
         return Some(Withheld::OverSuperblock);

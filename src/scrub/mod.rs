@@ -23,6 +23,7 @@ mod pace;
 mod parity;
 mod progress;
 mod relink;
+pub(crate) mod reserved;
 mod run;
 pub mod selection;
 mod sink;

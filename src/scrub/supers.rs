@@ -1,9 +1,12 @@
-//! The super block copies of every member: each must parse, fit its device and be of the newest generation.
+//! The super block copies of every member: each must parse, fit its device, be of the newest generation, count the
+//! devices that there are, and have its place for itself.
 //!
-//! Kernel: `scrub_supers`, which compares the generation with that of the last commit.
+//! Kernel: `scrub_supers`, which compares the generation with that of the last commit; `btrfs_read_chunk_tree`, which
+//! puts a wrong number of devices right with the next commit; `exclude_super_stripes`, which keeps the places free.
 
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::mend::{Mend, ProvenBytes, Source};
+use super::reserved::{Occupant, occupant};
 use super::selection::Selection;
 use super::sink::Tally;
 use crate::filesystem::Filesystem;
@@ -11,7 +14,7 @@ use crate::format::items::DevItem;
 use crate::format::types::{key_type, object};
 use crate::format::{Key, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 use crate::tree::Cursor;
-use crate::units::{DevicePhysical, Logical, MirrorNum, Physical};
+use crate::units::{DevicePhysical, Logical, MirrorNum};
 use crate::volume::{Member, Profile, SuperblockCopy, SuperblockDefect};
 
 /// Adds what is wrong with any super block copy, and the right bytes where they are wanted.
@@ -35,7 +38,8 @@ fn mend(fs: &Filesystem, member: &Member, finding: &Finding) -> Option<Mend> {
     let is_current = own.generation() == newest.generation();
     let item = if is_current { Some(*own.dev_item()) } else { device_item(fs, member) };
     let best = if is_current { own } else { newest };
-    let bytes = best.with_place(finding.physical, &item?);
+    let num_devices = fs.device_items().unwrap_or_else(|| best.num_devices());
+    let bytes = best.with_place(finding.physical, &item?, num_devices);
     let proved = Superblock::parse(&bytes, finding.physical).ok()?;
     if proved.generation() != newest.generation() || proved.dev_item().uuid != member.uuid() {
         return None;
@@ -65,21 +69,18 @@ fn device_item(fs: &Filesystem, member: &Member) -> Option<DevItem> {
 }
 
 fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, tally: &mut Tally) -> Option<Finding> {
-    let newest = fs.superblock().generation();
-    let (problem, evidence) = match &copy.state {
-        Ok(superblock) if superblock.fsid() != member.fsid() => {
-            (Problem::Fsid, Evidence::Uuid { have: superblock.fsid(), expect: member.fsid() })
-        }
-        Ok(superblock) if superblock.generation() == newest || member.is_seed() => return None,
-        Ok(superblock) => {
-            let have = superblock.generation().raw();
-            (Problem::Generation, Evidence::Number { have, expect: newest.raw() })
-        }
-        Err(why) => classify(why),
+    let place = DevicePhysical { devid: member.devid(), physical: copy.at };
+    let occupant = occupant(fs, place);
+    let (problem, evidence) = match (overlap(occupant), &copy.state) {
+        (Some(overlap), _) => overlap,
+        (None, Ok(superblock)) => odd(fs, member, superblock)?,
+        (None, Err(why)) => classify(why),
     };
     let counters = tally.device(member.devid());
     counters.super_errors += 1;
-    // A super block can always be made from a good copy: this one's, or another member's with its own device item.
+    // A super block can always be made from a good copy: this one's, or another member's with its own device item. But
+    // where something else is stored, one of the two is lost.
+    let is_taken = matches!(occupant, Occupant::Extent(_));
     Some(Finding {
         kind: FindingKind::Superblock,
         problem,
@@ -87,12 +88,37 @@ fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, ta
         length: SUPERBLOCK_BYTES as u32,
         mirror: MirrorNum::new(nth as u8 + 1),
         devid: member.devid(),
-        physical: Physical::new(copy.at.raw()),
+        physical: copy.at,
         profile: Profile::Single,
         evidence,
-        repair: RepairState::Possible,
+        repair: if is_taken { RepairState::Impossible } else { RepairState::Possible },
         owner: None,
     })
+}
+
+/// What is wrong with a copy that is whole.
+fn odd(fs: &Filesystem, member: &Member, superblock: &Superblock) -> Option<(Problem, Evidence)> {
+    let newest = fs.superblock().generation();
+    if superblock.fsid() != member.fsid() {
+        return Some((Problem::Fsid, Evidence::Uuid { have: superblock.fsid(), expect: member.fsid() }));
+    }
+    if member.is_seed() {
+        return None;
+    }
+    if superblock.generation() != newest {
+        let have = superblock.generation().raw();
+        return Some((Problem::Generation, Evidence::Number { have, expect: newest.raw() }));
+    }
+    let (have, expect) = (superblock.num_devices(), fs.device_items().filter(|items| *items != superblock.num_devices())?);
+    let text = format!("num_devices is {have}, the chunk tree has {expect} device items");
+    Some((Problem::Structure, Evidence::Text(text.into())))
+}
+
+/// A place that is allocated to something else: each would be written over by the other.
+fn overlap(occupant: Occupant) -> Option<(Problem, Evidence)> {
+    let Occupant::Extent(at) = occupant else { return None };
+    let text = format!("the extent at {at} is allocated over its place");
+    Some((Problem::Structure, Evidence::Text(text.into())))
 }
 
 fn classify(why: &SuperblockDefect) -> (Problem, Evidence) {

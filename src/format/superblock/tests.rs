@@ -142,11 +142,11 @@ fn a_copy_for_another_place_differs_in_address_device_and_checksum_alone() {
     for csum_type in ChecksumType::ALL {
         let block = superblock_bytes(csum_type);
         let sb = Superblock::parse(&block, PRIMARY).unwrap();
-        assert_eq!(sb.with_place(PRIMARY, sb.dev_item()), block);
+        assert_eq!(sb.with_place(PRIMARY, sb.dev_item(), sb.num_devices()), block);
         let other = DevItem { devid: DeviceId::new(2), uuid: Uuid::from_bytes([0xd2; 16]), ..*sb.dev_item() };
-        let copy = Superblock::parse(&sb.with_place(SUPERBLOCK_OFFSETS[1], &other), SUPERBLOCK_OFFSETS[1]).unwrap();
+        let copy = Superblock::parse(&sb.with_place(SUPERBLOCK_OFFSETS[1], &other, sb.num_devices()), SUPERBLOCK_OFFSETS[1]).unwrap();
         assert_eq!((copy.bytenr(), *copy.dev_item()), (SUPERBLOCK_OFFSETS[1], other));
-        assert_eq!(copy.with_place(PRIMARY, sb.dev_item()), block);
+        assert_eq!(copy.with_place(PRIMARY, sb.dev_item(), sb.num_devices()), block);
     }
 }
 
@@ -182,7 +182,7 @@ proptest! {
             put(&mut block, at, &bytes[..end - at]);
             resign(&mut block);
             if let Ok(sb) = Superblock::parse(&block, PRIMARY) {
-                prop_assert_eq!(sb.with_place(PRIMARY, sb.dev_item()), block);
+                prop_assert_eq!(sb.with_place(PRIMARY, sb.dev_item(), sb.num_devices()), block);
                 let _ = (sb.backup_roots(), sb.label(), sb.log_root(), sb.check_writable(), format!("{sb:?}"));
             }
         }

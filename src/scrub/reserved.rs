@@ -12,29 +12,40 @@ use crate::tree::Cursor;
 use crate::units::{DevicePhysical, Logical, LogicalRange, Physical};
 use crate::volume::{Member, Role, STRIPE_LEN_BYTES};
 
+/// What an extent tree has at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occupant {
+    /// Nothing is stored there.
+    None,
+    /// The extent at this address is, or its parity.
+    Extent(Logical),
+    /// The part of the extent tree that knows is lost.
+    Unknown,
+}
+
 /// Whether `[start, end)` of a member has bytes of a super block.
-pub(super) fn touches_superblock(member: &Member, start: Physical, end: Physical) -> bool {
+pub(crate) fn touches_superblock(member: &Member, start: Physical, end: Physical) -> bool {
     let copies = member.superblock_copies().iter();
     copies.map(|copy| copy.at).any(|at| at < end && start < at + SUPERBLOCK_BYTES as u64)
 }
 
-/// Whether a block of data or metadata, or the parity of one, is stored where the super block at `place` is.
-pub(super) fn is_allocated(fs: &Filesystem, place: DevicePhysical) -> bool {
-    let Some((chunk, role)) = fs.chunks().role_at(place) else { return false };
+/// The block of data or metadata that is stored, or whose parity is, where the super block at `place` is.
+pub(crate) fn occupant(fs: &Filesystem, place: DevicePhysical) -> Occupant {
+    let Some((chunk, role)) = fs.chunks().role_at(place) else { return Occupant::None };
     let range = match role {
         Role::Data { logical, .. } => logical..logical + SUPERBLOCK_BYTES as u64,
         Role::P { row } | Role::Q { row } => {
-            let Some(full) = chunk.full_stripe_of_row(row) else { return false };
+            let Some(full) = chunk.full_stripe_of_row(row) else { return Occupant::None };
             full.logical..full.logical + full.data.len() as u64 * STRIPE_LEN_BYTES
         }
-        Role::Padding => return false,
+        Role::Padding => return Occupant::None,
     };
-    has_extent(fs, range)
+    extent_in(fs, range)
 }
 
-/// Whether the extent tree has anything in `range`. An extent tree that cannot be read has everything.
-fn has_extent(fs: &Filesystem, range: LogicalRange) -> bool {
-    let Some(root) = fs.roots().extent else { return true };
+/// The first extent that has a byte of `range`.
+fn extent_in(fs: &Filesystem, range: LogicalRange) -> Occupant {
+    let Some(root) = fs.roots().extent else { return Occupant::Unknown };
     let mut cursor = Cursor::new(fs, root);
     // The extent before the range may reach into it; between it and the range there may be its backreferences.
     cursor.seek_floor(&Key::new(range.start.raw(), u8::MAX, u64::MAX));
@@ -52,9 +63,9 @@ fn has_extent(fs: &Filesystem, range: LogicalRange) -> bool {
         };
         let is_extent = len_bytes > 0 && ExtentItem::parse(&key, bytes).is_ok();
         if is_extent && Logical::new(first) + len_bytes > range.start {
-            return true;
+            return Occupant::Extent(Logical::new(first));
         }
         cursor.advance();
     }
-    !cursor.take_lost().is_empty()
+    if cursor.take_lost().is_empty() { Occupant::None } else { Occupant::Unknown }
 }
