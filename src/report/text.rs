@@ -6,8 +6,11 @@
 
 use super::line::FindingLine;
 use super::{Report, human, owner};
+use crate::scrub::finding::{FindingKind, RepairState};
 use crate::scrub::outcome::{DeviceOutcome, ScrubOutcome, Status};
 use crate::scrub::tally::Counters;
+use crate::units::DeviceId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use time::UtcOffset;
 
@@ -202,6 +205,7 @@ fn missing(out: &mut dyn Write, outcome: &ScrubOutcome) -> io::Result<()> {
 /// The sum in words, each number with its unit and the number of devices it is spread over.
 fn result(out: &mut dyn Write, outcome: &ScrubOutcome) -> io::Result<()> {
     let mut parts: Vec<String> = SUMS.iter().filter_map(|sum| sum.phrase(outcome)).collect();
+    parts.extend(OTHER_UNITS.iter().flat_map(|sum| sum.phrases(outcome)));
     if parts.is_empty() {
         return Ok(());
     }
@@ -219,14 +223,12 @@ struct Sum {
     of: fn(&Counters) -> u64,
 }
 
-const SUMS: [Sum; 8] = [
+const SUMS: [Sum; 6] = [
     Sum { unit: "sector", what: "uncorrectable", of: |c| c.uncorrectable_errors },
     Sum { unit: "sector", what: "without checksum not equal in all copies", of: |c| c.nodatasum_mismatch },
     Sum { unit: "sector", what: "correctable", of: |c| c.correctable_errors },
     Sum { unit: "sector", what: "corrected and read back", of: |c| c.corrected_errors },
     Sum { unit: "sector", what: "bad at first and good when read again", of: |c| c.unverified_errors },
-    Sum { unit: "super block copy", what: "bad", of: |c| c.super_errors },
-    Sum { unit: "parity stripe", what: "bad", of: |c| c.parity_errors },
     Sum { unit: "correction", what: "failed", of: |c| c.repair_write_failed },
 ];
 
@@ -236,6 +238,49 @@ impl Sum {
         let devices = outcome.devices.iter().filter(|device| (self.of)(&device.counters) > 0).count();
         let (number, on) = (human::count(total, self.unit), human::count(devices as u64, "device"));
         (total > 0).then(|| format!("{number} {} on {on}", self.what))
+    }
+}
+
+/// A number that is not of sectors.
+struct OtherUnit {
+    kind: FindingKind,
+    unit: &'static str,
+    of: fn(&Counters) -> u64,
+}
+
+const OTHER_UNITS: [OtherUnit; 2] = [
+    OtherUnit { kind: FindingKind::Superblock, unit: "super block copy", of: |c| c.super_errors },
+    OtherUnit { kind: FindingKind::Parity, unit: "parity stripe", of: |c| c.parity_errors },
+];
+
+impl OtherUnit {
+    /// By what can be or was done about them, which the counters do not tell: only where all findings are listed.
+    fn phrases(&self, outcome: &ScrubOutcome) -> Vec<String> {
+        if outcome.findings_omitted > 0 {
+            let sum = Sum { unit: self.unit, what: "bad", of: self.of };
+            return sum.phrase(outcome).into_iter().collect();
+        }
+        let mut states: BTreeMap<RepairState, (u64, BTreeSet<DeviceId>)> = BTreeMap::new();
+        for finding in outcome.findings.iter().filter(|finding| finding.kind == self.kind) {
+            let (count, devices) = states.entry(finding.repair).or_default();
+            *count += 1;
+            devices.insert(finding.devid);
+        }
+        let phrase = |(state, (count, devices)): (RepairState, (u64, BTreeSet<DeviceId>))| {
+            let (number, on) = (human::count(count, self.unit), human::count(devices.len() as u64, "device"));
+            format!("{number} {} on {on}", prospects(state))
+        };
+        states.into_iter().map(phrase).collect()
+    }
+}
+
+fn prospects(state: RepairState) -> &'static str {
+    match state {
+        RepairState::Possible => "correctable",
+        RepairState::Done => "corrected and read back",
+        RepairState::Failed => "not corrected",
+        RepairState::Impossible => "uncorrectable",
+        RepairState::Undecidable => "undecidable",
     }
 }
 

@@ -105,7 +105,7 @@ impl RowJudge<'_> {
         if decided && self.bench.mending.is_some() {
             self.mend_parity(parity, &finding, &wrong_beside, tally);
         }
-        tally.find(finding, (UNIT / sectorsize) as u64);
+        tally.find(finding, 0);
     }
 
     /// Notes the right bytes of the wrong sectors beside allocated ones, and of no others.
@@ -118,7 +118,6 @@ impl RowJudge<'_> {
             let (Some(right), Some(have)) = (parity.right.get(range.clone()), have.get(range.clone())) else {
                 continue;
             };
-            let is_first = Some(*sector) == first;
             let place = parity.column.place;
             let mend = Mend {
                 kind: finding.kind,
@@ -129,8 +128,8 @@ impl RowJudge<'_> {
                 source: Source::RowData,
                 bytes: ProvenBytes::new(right.to_vec()),
                 before: (!failed.contains(sector)).then(|| have.to_vec()),
-                findings: u64::from(is_first),
-                sectors: if is_first { (UNIT / sectorsize) as u64 } else { 0 },
+                findings: u64::from(Some(*sector) == first),
+                sectors: 0,
             };
             mend::push(&mut tally.mends, mend);
         }
