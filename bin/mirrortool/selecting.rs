@@ -10,7 +10,7 @@ use mirrortool::scrub::history::History;
 use mirrortool::scrub::mend::Places;
 use mirrortool::scrub::{Copies, Kinds, Selection};
 use mirrortool::units::{DeviceId, Generation, Logical};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -106,6 +106,24 @@ impl SelectionOptions {
     pub(crate) fn leaves_nothing_unseen(&self, selection: &Selection) -> bool {
         let since = selection.since.filter(|_| !self.since_last);
         Selection { since, ..selection.clone() }.is_everything()
+    }
+
+    /// The options as typed, in an order of their own; empty where there are none.
+    pub(crate) fn typed(&self) -> String {
+        let names = |kinds: &[Kind]| {
+            let values = kinds.iter().filter_map(ValueEnum::to_possible_value);
+            values.map(|value| value.get_name().to_owned()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",")
+        };
+        let options = [
+            (!self.only.is_empty()).then(|| format!("--only {}", names(&self.only))),
+            (self.coverage == Coverage::One).then(|| "--coverage one".to_owned()),
+            self.devid.map(|devid| format!("--devid {devid}")),
+            self.since_generation.map(|generation| format!("--since-generation {generation}")),
+            self.since_last.then(|| "--since-last".to_owned()),
+            self.errors_from.as_ref().map(|report| format!("--errors-from {}", report.display())),
+            self.sample.map(|percent| format!("--sample {percent}%")),
+        ];
+        options.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
     fn kinds(&self) -> Kinds {

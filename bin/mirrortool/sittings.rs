@@ -10,12 +10,14 @@ use mirrortool::scrub::earlier::{Earlier, Observer, PartDone};
 use mirrortool::scrub::history::History;
 use mirrortool::units::Generation;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs, io};
 use uuid::Uuid;
 
-/// The file is written no more often than this.
+/// The file is written this often while there is something new to write.
 pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Where the memory is kept.
@@ -44,7 +46,8 @@ pub(crate) struct Keeper {
 
 struct Memory {
     history: History,
-    written: Instant,
+    /// Has the history grown since it was written?
+    has_news: bool,
     /// How long the sittings before this one took.
     before: Duration,
 }
@@ -64,7 +67,7 @@ impl StateOptions {
             Some(Err(error)) => return Err(error),
         };
         let now = Instant::now();
-        let memory = Memory { history, written: now, before: Duration::ZERO };
+        let memory = Memory { history, has_news: false, before: Duration::ZERO };
         let path = path.filter(|path| self.state.is_some() || can_keep(path));
         Ok(Keeper { path, memory: Mutex::new(memory), clock: now })
     }
@@ -76,17 +79,52 @@ impl Keeper {
         self.lock().history.clone()
     }
 
-    /// Begins a scrub anew.
-    pub(crate) fn begin(&self) {
-        self.lock().history.begin(SystemTime::now());
+    /// Begins a scrub of `parts` anew.
+    pub(crate) fn begin(&self, parts: String) {
+        self.lock().history.begin(parts, SystemTime::now());
     }
 
-    /// Goes on with the scrub that was ended early, if there is one.
-    pub(crate) fn resume(&self) -> Option<Earlier> {
+    /// Goes on with the scrub that was ended early, if there is one, which must be one of the same `parts`.
+    pub(crate) fn resume(&self, parts: &str) -> anyhow::Result<Option<Earlier>> {
         let mut memory = self.lock();
-        let earlier = memory.history.sitting.clone()?;
+        let Some(earlier) = memory.history.sitting.clone() else { return Ok(None) };
+        let said = |parts: &str| if parts.is_empty() { "all".to_owned() } else { parts.to_owned() };
+        anyhow::ensure!(
+            earlier.parts == parts,
+            "the scrub that was ended early looks at {}, not at {}",
+            said(&earlier.parts),
+            said(parts)
+        );
         memory.before = earlier.duration;
-        Some(earlier)
+        Ok(Some(earlier))
+    }
+
+    /// Runs a scrub, and writes down that it is under way and how far it has come, so that it can be gone on with from
+    /// whenever it is killed.
+    pub(crate) fn during<T>(&self, scrub: impl FnOnce() -> T) -> anyhow::Result<T> {
+        self.write(&self.lock().history)?;
+        let (ended, end) = mpsc::channel::<()>();
+        let keep = move || {
+            while end.recv_timeout(CHECKPOINT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                self.checkpoint();
+            }
+        };
+        Ok(thread::scope(|scope| {
+            scope.spawn(keep);
+            let result = scrub();
+            drop(ended);
+            result
+        }))
+    }
+
+    fn checkpoint(&self) {
+        let mut memory = self.lock();
+        if !std::mem::take(&mut memory.has_news) {
+            return;
+        }
+        if let Err(error) = self.write(&memory.history) {
+            output::warn(&format!("{error:#}"));
+        }
     }
 
     /// The scrub has ended: `finished` where it got to its end.
@@ -116,12 +154,7 @@ impl Observer for Keeper {
         let mut memory = self.lock();
         let duration = memory.before + self.clock.elapsed();
         memory.history.add(&done, SystemTime::now(), duration);
-        if memory.written.elapsed() >= CHECKPOINT_INTERVAL {
-            memory.written = Instant::now();
-            if let Err(error) = self.write(&memory.history) {
-                output::warn(&format!("{error:#}"));
-            }
-        }
+        memory.has_news = true;
     }
 }
 

@@ -16,7 +16,7 @@ pub struct SavedReport {
     pub fsid: Uuid,
     /// The generation at that time.
     pub generation: Generation,
-    /// Its findings in their order, without have and expect.
+    /// Its findings in their order; have and expect as they were said.
     pub findings: Vec<Finding>,
     /// Findings that the run counted but did not list.
     pub findings_omitted: u64,
@@ -113,6 +113,8 @@ pub(super) struct SavedFinding {
     physical: u64,
     profile: String,
     owner: Option<u64>,
+    have: Option<Box<str>>,
+    expect: Option<Box<str>>,
     repair: String,
 }
 
@@ -127,7 +129,10 @@ impl SavedFinding {
             devid: DeviceId::new(self.devid),
             physical: Physical::new(self.physical),
             profile: known(index, "profile", &self.profile)?,
-            evidence: Evidence::None,
+            evidence: match &self.have {
+                Some(have) => Evidence::Said { have: have.clone(), expect: self.expect.clone() },
+                None => Evidence::None,
+            },
             repair: known(index, "repair", &self.repair)?,
             owner: self.owner,
         })

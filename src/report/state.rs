@@ -127,6 +127,7 @@ impl Group {
 struct Sitting {
     started: Time,
     duration_seconds: f64,
+    parts: String,
     superblocks_generation: Option<u64>,
     bytes_scrubbed: u64,
     unsummed_bytes: u64,
@@ -150,6 +151,7 @@ impl Sitting {
         Self {
             started: rfc3339(earlier.started),
             duration_seconds: earlier.duration.as_secs_f64(),
+            parts: earlier.parts.clone(),
             superblocks_generation: earlier.superblocks_done.map(Generation::raw),
             bytes_scrubbed: earlier.bytes,
             unsummed_bytes: earlier.unsummed_bytes,
@@ -164,6 +166,8 @@ impl Sitting {
 struct SavedSitting {
     started: Time,
     duration_seconds: f64,
+    #[serde(default)]
+    parts: String,
     superblocks_generation: Option<u64>,
     bytes_scrubbed: u64,
     unsummed_bytes: u64,
@@ -193,6 +197,7 @@ impl SavedSitting {
             findings_omitted: self.findings_omitted,
             bytes: self.bytes_scrubbed,
             unsummed_bytes: self.unsummed_bytes,
+            parts: self.parts,
             superblocks_done: self.superblocks_generation.map(Generation::new),
         })
     }
@@ -228,7 +233,7 @@ mod tests {
     fn history() -> History {
         let mut history = History::new(Uuid::from_u128(7));
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        history.begin(now);
+        history.begin("--only data".to_owned(), now);
         let done = PartDone {
             part: Part::BlockGroup(Logical::new(4096)..Logical::new(8192)),
             generation: Generation::new(9),
@@ -250,6 +255,7 @@ mod tests {
         let (before, after) = (before.sitting.unwrap(), after.sitting.unwrap());
         assert_eq!(after.counters, before.counters);
         assert_eq!((after.started, after.duration, after.bytes), (before.started, before.duration, before.bytes));
+        assert_eq!(after.parts, before.parts);
         assert_eq!(after.findings.len(), 1);
         assert_eq!(after.findings[0].sort_key(), before.findings[0].sort_key());
     }

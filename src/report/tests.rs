@@ -314,13 +314,38 @@ fn counts_agree_between_text_json_and_devices() {
 }
 
 #[test]
+fn parity_stripes_and_super_blocks_are_counted_by_what_can_be_done_about_them() {
+    let counters = Counters { parity_errors: 2, super_errors: 1, ..Counters::default() };
+    let parity = Finding {
+        kind: FindingKind::Parity,
+        problem: Problem::ParityMismatch,
+        evidence: Evidence::None,
+        ..bad_sector(2, RepairState::Possible)
+    };
+    let undecidable = Finding { repair: RepairState::Undecidable, ..parity.clone() };
+    let superblock = Finding { kind: FindingKind::Superblock, ..bad_sector(1, RepairState::Done) };
+    let mut outcome =
+        outcome(counters, Counters::default(), Verdict::Uncorrectable, vec![superblock, parity, undecidable]);
+    let text_of = |outcome: &ScrubOutcome| text(outcome, &TextOptions::default());
+    let expect = "Result:           1 super block copy corrected and read back on 1 device; \
+                  1 parity stripe correctable on 1 device; 1 parity stripe undecidable on 1 device\n";
+    assert!(text_of(&outcome).contains(expect), "{}", text_of(&outcome));
+    outcome.findings_omitted = 1;
+    let expect = "Result:           1 super block copy bad on 1 device; 2 parity stripes bad on 1 device\n";
+    assert!(text_of(&outcome).contains(expect), "{}", text_of(&outcome));
+}
+
+#[test]
 fn a_report_can_be_read_back_from_json_and_yaml() {
     let mut outcome = correctable();
     outcome.findings_omitted = 3;
     for encoding in [Encoding::Json, Encoding::Yaml] {
         let saved = read_report(document(&outcome, encoding).as_bytes()).expect("our own report");
-        let expected: Vec<_> =
-            outcome.findings.iter().map(|f| Finding { evidence: Evidence::None, ..f.clone() }).collect();
+        let said = |finding: &Finding| match finding.evidence.strings() {
+            (Some(have), expect) => Evidence::Said { have: have.into(), expect: expect.map(Into::into) },
+            _ => Evidence::None,
+        };
+        let expected: Vec<_> = outcome.findings.iter().map(|f| Finding { evidence: said(f), ..f.clone() }).collect();
         assert_eq!(saved.findings, expected);
         assert_eq!(
             (saved.command.as_str(), saved.fsid, saved.generation.raw(), saved.findings_omitted),

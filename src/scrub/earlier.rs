@@ -59,6 +59,8 @@ pub struct Earlier {
     pub bytes: u64,
     /// Bytes of data without checksums.
     pub unsummed_bytes: u64,
+    /// What they were told to look at, in the words of whoever told them; all sittings of a scrub look at the same.
+    pub parts: String,
     /// The generation at which the super blocks were looked at.
     pub superblocks_done: Option<Generation>,
 }

@@ -229,11 +229,12 @@ impl<'a> Engine<'a> {
         let step = if is_tree { range.end - range.start } else { sectorsize };
         let (kind, sectors_each) =
             if is_tree { (FindingKind::Metadata, step / sectorsize) } else { (FindingKind::Data, 1) };
+        let wanted = |devid| self.is_present(devid) && self.selection().wants_finding(kind, devid);
         let blocks = (range.end - range.start) / step.max(1);
         let listed = blocks.min(self.cap() as u64);
         for nth in 0..listed {
             let logical = range.start + nth * step;
-            for copy in chunk.copies(logical).iter().filter(|c| self.is_present(c.place.devid)) {
+            for copy in chunk.copies(logical).iter().filter(|c| wanted(c.place.devid)) {
                 tally.device(copy.place.devid).read_errors += sectors_each;
                 let finding = Finding {
                     kind,
@@ -251,7 +252,7 @@ impl<'a> Engine<'a> {
                 tally.find(finding, sectors_each);
             }
         }
-        for copy in chunk.copies(range.start).iter().filter(|c| self.is_present(c.place.devid)) {
+        for copy in chunk.copies(range.start).iter().filter(|c| wanted(c.place.devid)) {
             let rest = (blocks - listed).saturating_mul(sectors_each);
             let counters = tally.device(copy.place.devid);
             counters.read_errors = counters.read_errors.saturating_add(rest);

@@ -89,6 +89,13 @@ pub enum Evidence {
     Errno(Option<i32>),
     /// What is wrong inside a block, as one lowercase clause.
     Text(Box<str>),
+    /// What an earlier run said of it: the strings of its report.
+    Said {
+        /// In the block.
+        have: Box<str>,
+        /// Promised, where that says something.
+        expect: Option<Box<str>>,
+    },
 }
 
 impl Evidence {
@@ -106,6 +113,7 @@ impl Evidence {
             Self::Errno(Some(errno)) => (Some(std::io::Error::from_raw_os_error(*errno).to_string()), None),
             Self::Errno(None) => (Some("past the end of the device".to_owned()), None),
             Self::Text(text) => (Some(text.to_string()), None),
+            Self::Said { have, expect } => (Some(have.to_string()), expect.as_ref().map(ToString::to_string)),
         }
     }
 }

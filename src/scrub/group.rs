@@ -203,11 +203,14 @@ impl<'e, 'd> Planner<'e, 'd> {
         let (at, nodesize) = (range.start, range.end - range.start);
         let run = Run { logical: at, len_bytes: nodesize, kind: RunKind::Tree(check), continues: false };
         let number = Window::number_of(&self.chunk, at);
+        let is_new = self.is_new(extent, number);
         if number * WINDOW_BYTES >= self.reach_bytes {
-            return self.engine.beyond(&self.chunk, range, true, &mut self.local);
+            if is_new {
+                self.engine.beyond(&self.chunk, range, true, &mut self.local);
+            }
+            return;
         }
         let whole = Window::holds_whole(&self.chunk, at, nodesize);
-        let is_new = self.is_new(extent, number);
         let window = self.window(number, is_new);
         if whole { window.runs.push(run) } else { window.strays.push(run) }
     }
@@ -219,10 +222,10 @@ impl<'e, 'd> Planner<'e, 'd> {
         while at < range.end {
             let number = Window::number_of(&self.chunk, at);
             if number * WINDOW_BYTES >= self.reach_bytes {
-                if is_extent {
+                if is_extent && self.is_new(extent, number) {
                     self.engine.beyond(&self.chunk, at..range.end, false, &mut self.local);
                 }
-                return;
+                return self.sums.pass(at..range.end);
             }
             let end = Window::logical_range(&self.chunk, number).end.min(range.end);
             if end <= at {

@@ -48,8 +48,8 @@ impl History {
         Self { fsid, block_groups: BTreeMap::new(), sections: BTreeMap::new(), sitting: None, finished: None }
     }
 
-    /// A scrub begins anew: earlier sittings are forgotten.
-    pub fn begin(&mut self, now: SystemTime) {
+    /// A scrub of these parts begins anew: earlier sittings are forgotten.
+    pub fn begin(&mut self, parts: String, now: SystemTime) {
         self.block_groups.values_mut().for_each(|visit| visit.in_sitting = false);
         self.sections.clear();
         self.sitting = Some(Earlier {
@@ -60,6 +60,7 @@ impl History {
             findings_omitted: 0,
             bytes: 0,
             unsummed_bytes: 0,
+            parts,
             superblocks_done: None,
         });
     }
@@ -105,21 +106,23 @@ impl History {
     }
 
     /// The block groups that were not looked at for the longest time, never before ever, until they hold `percent` of all
-    /// used bytes. `used` has the used bytes by the start of the group.
+    /// used bytes. `used` has the used bytes by the start of the group. Those that the unfinished scrub has seen were chosen
+    /// by it, and are again.
     pub fn oldest(&self, used: &BTreeMap<Logical, u64>, percent: f64) -> BTreeSet<Logical> {
-        let mut groups: Vec<(Option<SystemTime>, Logical, u64)> = used
+        let seen = |start| self.block_groups.get(start);
+        let mut groups: Vec<(bool, Option<SystemTime>, Logical, u64)> = used
             .iter()
-            .map(|(start, bytes)| (self.block_groups.get(start).map(|visit| visit.checked), *start, *bytes))
+            .map(|(at, bytes)| (seen(at).is_none_or(|v| !v.in_sitting), seen(at).map(|v| v.checked), *at, *bytes))
             .collect();
         groups.sort_unstable();
         let wanted = used.values().sum::<u64>() as f64 * percent / 100.0;
         let mut sum = 0;
-        let enough = |(_, _, bytes): &(Option<SystemTime>, Logical, u64)| {
+        let enough = |(_, _, _, bytes): &(bool, Option<SystemTime>, Logical, u64)| {
             let more = (sum as f64) < wanted;
             sum += bytes;
             more
         };
-        groups.into_iter().take_while(enough).map(|(_, start, _)| start).collect()
+        groups.into_iter().take_while(enough).map(|(_, _, start, _)| start).collect()
     }
 }
 
@@ -149,7 +152,7 @@ mod tests {
     #[test]
     fn sittings_add_up() {
         let mut history = History::new(Uuid::nil());
-        history.begin(seconds(1));
+        history.begin(String::new(), seconds(1));
         history.add(&done(0, 7), seconds(2), Duration::from_secs(1));
         history.add(&done(1 << 30, 7), seconds(3), Duration::from_secs(2));
         let sitting = history.sitting.as_ref().unwrap();
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn a_finished_scrub_leaves_nothing_to_resume() {
         let mut history = History::new(Uuid::nil());
-        history.begin(seconds(1));
+        history.begin(String::new(), seconds(1));
         history.add(&done(0, 7), seconds(2), Duration::ZERO);
         history.finish(Generation::new(7), seconds(3), true);
         assert!(history.sitting.is_none() && history.done().is_empty());
@@ -172,13 +175,24 @@ mod tests {
     fn a_sample_takes_the_oldest_first() {
         let used: BTreeMap<Logical, u64> = (0..4).map(|n| (Logical::new(n), 25)).collect();
         let mut history = History::new(Uuid::nil());
-        history.begin(seconds(0));
+        history.begin(String::new(), seconds(0));
         history.add(&done(0, 1), seconds(9), Duration::ZERO);
         history.add(&done(1, 1), seconds(5), Duration::ZERO);
+        history.finish(Generation::new(1), seconds(9), false);
         let starts = |percent| history.oldest(&used, percent).iter().map(|at| at.raw()).collect::<Vec<_>>();
         assert_eq!(starts(50.0), [2, 3]);
         assert_eq!(starts(51.0), [1, 2, 3]);
         assert_eq!(starts(0.1), [2]);
         assert_eq!(starts(100.0), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_sample_that_is_gone_on_with_stays_the_same() {
+        let used: BTreeMap<Logical, u64> = (0..4).map(|n| (Logical::new(n), 25)).collect();
+        let mut history = History::new(Uuid::nil());
+        history.begin(String::new(), seconds(0));
+        let before = history.oldest(&used, 50.0);
+        history.add(&done(0, 1), seconds(9), Duration::ZERO);
+        assert_eq!(history.oldest(&used, 50.0), before);
     }
 }

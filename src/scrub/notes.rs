@@ -3,10 +3,11 @@
 use super::outcome::Status;
 use super::sink::Tally;
 use crate::filesystem::Filesystem;
-use crate::format::Key;
+use crate::format::{Key, SuperFlags};
 use crate::format::items::{BalanceItem, DevReplaceItem};
 use crate::format::types::{key_type, object};
 use crate::tree::{Cursor, TreeRoot};
+use crate::units::DeviceId;
 use crate::volume::Profile;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,8 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
             notes.push(format!("the root tree has no {name} tree"));
         }
     }
+    let seeds = fs.members().filter(|member| member.is_seed() && !fs.superblock().flags().contains(SuperFlags::SEEDING));
+    notes.extend(seeds.map(|seed| format!("devid {} is a seed: it is read and never repaired", seed.devid())));
     notes.extend(mixed_profiles(fs));
     notes.extend(beyond_end(fs));
     notes.extend(paused_work(fs));
@@ -56,7 +59,7 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status) -> Vec<St
 
 /// Block groups of one kind that are kept in several ways: what came after a degraded mount has fewer copies.
 fn mixed_profiles(fs: &Filesystem) -> Vec<String> {
-    let mut kinds: BTreeMap<&str, BTreeMap<Profile, (u64, u64)>> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, BTreeMap<Profile, (u64, u64, BTreeSet<DeviceId>)>> = BTreeMap::new();
     for chunk in fs.chunks().iter() {
         let kind = match (chunk.holds_data(), chunk.is_system()) {
             (true, _) => "data",
@@ -64,14 +67,19 @@ fn mixed_profiles(fs: &Filesystem) -> Vec<String> {
             (false, false) => "metadata",
         };
         let entry = kinds.entry(kind).or_default().entry(chunk.profile()).or_default();
-        *entry = (entry.0 + 1, entry.1.saturating_add(chunk.len_bytes()));
+        entry.0 += 1;
+        entry.1 = entry.1.saturating_add(chunk.len_bytes());
+        entry.2.extend(chunk.stripes().iter().map(|stripe| stripe.devid));
     }
     let several = kinds.into_iter().filter(|(_, profiles)| profiles.len() > 1);
     several
         .map(|(kind, profiles)| {
             let list: Vec<String> = profiles
                 .iter()
-                .map(|(profile, (chunks, bytes))| format!("{profile} ({chunks} block groups, {bytes} bytes)"))
+                .map(|(profile, (chunks, bytes, on))| {
+                    let on: Vec<String> = on.iter().map(ToString::to_string).collect();
+                    format!("{profile} ({chunks} block groups, {bytes} bytes, on devid {})", on.join(" and "))
+                })
                 .collect();
             format!("{kind} exists in profiles {}: not all of it has the same redundancy", list.join(" and "))
         })

@@ -87,6 +87,9 @@ impl Run<'_> {
         let mut notes = super::notes::of_filesystem(self.fs, has_log);
         notes.extend(super::notes::of_tally(&tally, self.fs, status));
         notes.extend(selection.notes());
+        if self.earlier.is_some() {
+            notes.push("tree blocks that were read in different sittings were not held against each other".to_owned());
+        }
         let expected_sum = expected_sum.saturating_add(bytes_before);
         let bytes_total = if status == Status::Finished { tally.bytes } else { expected_sum.max(tally.bytes) };
         let devices = devices(self.fs, &tally, &expected);

@@ -154,7 +154,8 @@ impl Selection {
             notes.push("only the surroundings of earlier findings were looked at".to_owned());
         }
         if let Some(groups) = &self.block_groups {
-            notes.push(format!("only {} block groups were looked at", groups.len()));
+            let looked_at = if groups.len() == 1 { "block group was" } else { "block groups were" };
+            notes.push(format!("only {} {looked_at} looked at", groups.len()));
         }
         notes
     }

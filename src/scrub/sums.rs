@@ -85,6 +85,12 @@ impl<'s, S: BlockSource + ?Sized> Sums<'s, S> {
         self.consumed = self.consumed.max(range.end);
     }
 
+    /// Passes over the checksums of `range`, which must not lie below an earlier one: somebody knows of them.
+    pub(super) fn pass(&mut self, range: LogicalRange) {
+        self.skip_to(range.start);
+        self.consumed = self.consumed.max(range.end);
+    }
+
     /// Sectors below `at` that have a checksum and that nobody asked for.
     pub(super) fn skip_to(&mut self, at: Logical) {
         if self.orphan_sectors.is_none() {

@@ -85,13 +85,14 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     args.input.warn_of_users();
     let filesystem = args.input.open()?;
     let keeper = args.state.open(filesystem.superblock().fsid())?;
-    let earlier = args.state.resume.then(|| keeper.resume()).flatten();
+    let parts = args.selection.typed();
+    let earlier = if args.state.resume { keeper.resume(&parts)? } else { None };
     if args.state.resume && earlier.is_none() {
         output::warn("no scrub of this file system was ended early: nothing to resume");
         return Ok(exit::NOTHING_TO_RESUME);
     }
     if earlier.is_none() {
-        keeper.begin();
+        keeper.begin(parts);
     }
     let history = keeper.history();
     let mut selection = args.selection.selection(&filesystem, &history)?;
@@ -110,7 +111,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
     let job = || scrub_on(&filesystem, &options, &progress, &observer, earlier.as_ref());
     let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
-    let mut outcome = watch::with_limit(&progress, args.time_limit, shown)?;
+    let mut outcome = keeper.during(|| watch::with_limit(&progress, args.time_limit, shown))??;
     keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, everything)?;
     let now = settle(&filesystem, &options, &progress, &mut outcome)?;
     args.report.name_owners(now.as_ref().unwrap_or(&filesystem), &mut outcome);

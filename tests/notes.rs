@@ -1,0 +1,52 @@
+//! What is said beside the findings: enough to understand them, and nothing that is not so.
+
+// A failed unwrap is a failed test, also in the helpers.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::library::{open, scrubbed};
+use common::{fixture, recipe};
+use mirrortool::scrub::finding::{Problem, RepairState};
+
+#[test]
+fn what_lies_past_the_end_of_every_device_is_lost_data_and_no_left_over_checksum() {
+    let images = fixture::copy("dup-xxhash");
+    let end = {
+        let fs = open(&images.paths);
+        let chunk = fs.chunks().iter().find(|chunk| chunk.holds_data()).unwrap();
+        chunk.stripes().iter().map(|stripe| stripe.offset).min().unwrap().raw() + (1 << 20)
+    };
+    let image = std::fs::OpenOptions::new().write(true).open(images.device(1)).unwrap();
+    image.set_len(end).unwrap();
+    let outcome = scrubbed(&images.paths);
+    assert!(outcome.findings.iter().any(|finding| finding.repair == RepairState::Impossible));
+    assert!(outcome.findings.iter().all(|finding| finding.problem == Problem::ReadError));
+    let notes = outcome.notes.join("\n");
+    assert!(notes.contains(&format!("devid 1 is {end} bytes long")), "{notes}");
+    assert!(notes.contains(&format!("the device at {end}")), "{notes}");
+    assert!(!notes.contains("left over"), "{notes}");
+}
+
+#[test]
+fn several_profiles_are_told_with_their_devices() {
+    let notes = scrubbed(&fixture::shared("profiles-raid1-single").paths).notes.join("\n");
+    assert!(notes.contains("data exists in profiles single (1 block groups, 3145728 bytes, on devid 1)"), "{notes}");
+    assert!(notes.contains("on devid 1 and 2): not all of it has the same redundancy"), "{notes}");
+}
+
+#[test]
+fn a_log_tree_and_data_without_checksums_are_told() {
+    let notes = scrubbed(&fixture::shared("log-tree-raid1").paths).notes.join("\n");
+    assert!(notes.contains("a log tree is present"), "{notes}");
+    let notes = scrubbed(&fixture::shared("raid1-crc32c").paths).notes.join("\n");
+    assert!(notes.contains("bytes of data have no checksum"), "{notes}");
+}
+
+#[test]
+fn a_super_block_in_an_allocated_place_names_the_block() {
+    let images = recipe::named("superblock-allocated").apply();
+    let findings = scrubbed(&images.paths).findings;
+    let (block, superblock) = (findings[1].logical, findings[0].evidence.strings().0.unwrap());
+    assert_eq!(superblock, format!("the extent at {block} is allocated over its place"));
+}
