@@ -50,7 +50,8 @@ impl Bench {
 
     /// A scrub that remembers nothing.
     fn once(&self, options: &[impl AsRef<OsStr>]) -> Report {
-        let all: Vec<&OsStr> = [OsStr::new("--no-state")].into_iter().chain(options.iter().map(AsRef::as_ref)).collect();
+        let all: Vec<&OsStr> =
+            [OsStr::new("--no-state")].into_iter().chain(options.iter().map(AsRef::as_ref)).collect();
         program::scrub(&all, &self.images.paths).report().unwrap()
     }
 
@@ -300,6 +301,30 @@ fn since_last_reads_in_proportion_to_what_the_kernel_changed() {
 }
 
 #[test]
+fn a_scrub_is_gone_on_with_after_the_file_system_moved_on() {
+    if let Some(what) = lacking() {
+        println!("skipped: no {what}");
+        return;
+    }
+    let bench = Bench::of_base("raid1-crc32c");
+    let limit = (most_on_a_device(&bench.once(&[""; 0])) / 4).to_string();
+    let first = bench.remembered(&["--time-limit", "1s", "--limit", &limit]).report().unwrap();
+    assert_eq!(status(&first), "interrupted");
+    let generation = fixture::facts("raid1-crc32c").generation;
+    {
+        let at = bench.file("mnt");
+        let _mounted = Mounted::new(&bench.images.paths, &at, false).unwrap();
+        fs::write(at.join("new"), vec![0x5a; 64 << 10]).unwrap();
+    }
+    let run = bench.remembered(&["--resume"]);
+    let report = run.report().unwrap();
+    assert_eq!((run.exit, status(&report), report.verdict()), (0, "finished", "clean"));
+    let moved = format!("the file system moved on between the sittings, from generation {generation} to");
+    assert!(notes(&report).contains(&moved), "{}", notes(&report));
+    assert!(bytes(&report) >= bytes(&bench.once(&[""; 0])), "what changed was looked at again");
+}
+
+#[test]
 fn one_copy_of_each_block_is_half_of_a_mirror() {
     let bench = Bench::of_base("raid1-crc32c");
     let (all, one) = (bench.once(&[""; 0]), bench.once(&["--coverage", "one"]));
@@ -414,7 +439,8 @@ fn a_sample_takes_the_block_groups_that_waited_longest() {
         assert!(notes(&run.report().unwrap()).contains("only 1 block group was looked at"));
         let after = visits(&bench);
         let oldest = before.iter().min_by_key(|(start, checked)| ((*checked).clone(), **start)).unwrap().0;
-        let looked_at: Vec<&u64> = after.iter().filter(|(start, checked)| before[*start] != **checked).map(|g| g.0).collect();
+        let looked_at: Vec<&u64> =
+            after.iter().filter(|(start, checked)| before[*start] != **checked).map(|g| g.0).collect();
         assert_eq!(looked_at, [oldest]);
     }
     assert!(bench.saved()["finished"].is_null(), "a sample is not all");

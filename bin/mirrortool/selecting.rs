@@ -112,7 +112,12 @@ impl SelectionOptions {
     pub(crate) fn typed(&self) -> String {
         let names = |kinds: &[Kind]| {
             let values = kinds.iter().filter_map(ValueEnum::to_possible_value);
-            values.map(|value| value.get_name().to_owned()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",")
+            values
+                .map(|value| value.get_name().to_owned())
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(",")
         };
         let options = [
             (!self.only.is_empty()).then(|| format!("--only {}", names(&self.only))),

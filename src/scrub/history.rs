@@ -71,6 +71,12 @@ impl History {
         seen.map(|(start, visit)| (*start, visit.generation)).collect()
     }
 
+    /// The generation that the earliest look of the unfinished scrub saw.
+    pub fn earliest_look(&self) -> Option<Generation> {
+        let supers = self.sitting.as_ref().and_then(|sitting| sitting.superblocks_done);
+        self.done().into_values().chain(self.sections.values().copied()).chain(supers).min()
+    }
+
     /// One more part is done; the sitting has lasted for `duration` in all.
     pub fn add(&mut self, done: &PartDone, now: SystemTime, duration: Duration) {
         let Some(sitting) = &mut self.sitting else { return };

@@ -41,7 +41,7 @@ mod window;
 pub use progress::Progress;
 pub use run::{describe, scrub, scrub_and_mend, scrub_on};
 pub use selection::{Copies, Kinds, Selection};
-pub use still::settle;
+pub use still::{settle, settle_sittings};
 pub use whose::owners_of;
 
 use crate::tree::ReadaheadMode;

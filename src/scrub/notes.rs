@@ -3,9 +3,9 @@
 use super::outcome::Status;
 use super::sink::Tally;
 use crate::filesystem::Filesystem;
-use crate::format::{Key, SuperFlags};
 use crate::format::items::{BalanceItem, DevReplaceItem};
 use crate::format::types::{key_type, object};
+use crate::format::{Key, SuperFlags};
 use crate::tree::{Cursor, TreeRoot};
 use crate::units::DeviceId;
 use crate::volume::Profile;
@@ -26,7 +26,8 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
             notes.push(format!("the root tree has no {name} tree"));
         }
     }
-    let seeds = fs.members().filter(|member| member.is_seed() && !fs.superblock().flags().contains(SuperFlags::SEEDING));
+    let seeds =
+        fs.members().filter(|member| member.is_seed() && !fs.superblock().flags().contains(SuperFlags::SEEDING));
     notes.extend(seeds.map(|seed| format!("devid {} is a seed: it is read and never repaired", seed.devid())));
     notes.extend(mixed_profiles(fs));
     notes.extend(beyond_end(fs));

@@ -52,6 +52,35 @@ pub fn settle(
     Ok(settled)
 }
 
+/// Judges the findings of a scrub in several sittings again where the file system has moved on between them: the earliest
+/// of its looks saw it in generation `then`.
+pub fn settle_sittings(
+    fs: &Filesystem,
+    options: &ScrubOptions,
+    progress: &Progress,
+    outcome: &mut ScrubOutcome,
+    then: Generation,
+) -> Result<(), ScrubError> {
+    let now = fs.superblock().generation();
+    if now <= then {
+        return Ok(());
+    }
+    let before = outcome.findings.len();
+    let is_judged = outcome.status == Status::Finished && before > 0;
+    if is_judged {
+        judge_again(fs, options, progress, outcome)?;
+    }
+    let moved = format!("the file system moved on between the sittings, from generation {then} to {now}");
+    outcome.notes.push(format!("{moved}: what was written meanwhile in block groups seen before was looked at again"));
+    if is_judged && outcome.status == Status::Finished {
+        let after = outcome.findings.len();
+        outcome
+            .notes
+            .push(format!("the findings were judged again as of generation {now}: {after} of {before} are left"));
+    }
+    Ok(())
+}
+
 /// Replaces the findings by what is found in their places now, and the counts of errors with them.
 fn judge_again(
     now: &Filesystem,

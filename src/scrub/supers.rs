@@ -22,7 +22,7 @@ pub(super) fn scrub_supers(fs: &Filesystem, selection: &Selection, wants_mends: 
     for member in fs.members().filter(|m| selection.wants_finding(FindingKind::Superblock, m.devid())) {
         for (nth, copy) in member.superblock_copies().iter().enumerate() {
             let Some(finding) = judge(fs, member, nth, copy, tally) else { continue };
-            if wants_mends {
+            if wants_mends && finding.repair == RepairState::Possible {
                 tally.mends.extend(mend(fs, member, &finding));
             }
             tally.find(finding, 0);
@@ -109,7 +109,8 @@ fn odd(fs: &Filesystem, member: &Member, superblock: &Superblock) -> Option<(Pro
         let have = superblock.generation().raw();
         return Some((Problem::Generation, Evidence::Number { have, expect: newest.raw() }));
     }
-    let (have, expect) = (superblock.num_devices(), fs.device_items().filter(|items| *items != superblock.num_devices())?);
+    let (have, expect) =
+        (superblock.num_devices(), fs.device_items().filter(|items| *items != superblock.num_devices())?);
     let text = format!("num_devices is {have}, the chunk tree has {expect} device items");
     Some((Problem::Structure, Evidence::Text(text.into())))
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use clap::builder::RangedI64ValueParser;
 use mirrortool::report::Report;
 use mirrortool::scrub::outcome::Status;
-use mirrortool::scrub::{Progress, ScrubOptions, scrub_on, settle};
+use mirrortool::scrub::{Progress, ScrubOptions, scrub_on, settle, settle_sittings};
 use std::path::PathBuf;
 use std::time::Duration;
 use time::UtcOffset;
@@ -97,6 +97,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let history = keeper.history();
     let mut selection = args.selection.selection(&filesystem, &history)?;
     let everything = args.selection.leaves_nothing_unseen(&selection);
+    let earliest = history.earliest_look();
     selection.done = history.done();
     selection.done_sections = history.sections;
     let options = ScrubOptions {
@@ -113,6 +114,9 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
     let mut outcome = keeper.during(|| watch::with_limit(&progress, args.time_limit, shown))??;
     keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, everything)?;
+    if let Some(then) = earliest {
+        settle_sittings(&filesystem, &options, &progress, &mut outcome, then)?;
+    }
     let now = settle(&filesystem, &options, &progress, &mut outcome)?;
     args.report.name_owners(now.as_ref().unwrap_or(&filesystem), &mut outcome);
     sink.write(Report { command: "scrub", outcome: &outcome, repair: None })?;

@@ -144,7 +144,9 @@ fn a_copy_for_another_place_differs_in_address_device_and_checksum_alone() {
         let sb = Superblock::parse(&block, PRIMARY).unwrap();
         assert_eq!(sb.with_place(PRIMARY, sb.dev_item(), sb.num_devices()), block);
         let other = DevItem { devid: DeviceId::new(2), uuid: Uuid::from_bytes([0xd2; 16]), ..*sb.dev_item() };
-        let copy = Superblock::parse(&sb.with_place(SUPERBLOCK_OFFSETS[1], &other, sb.num_devices()), SUPERBLOCK_OFFSETS[1]).unwrap();
+        let copy =
+            Superblock::parse(&sb.with_place(SUPERBLOCK_OFFSETS[1], &other, sb.num_devices()), SUPERBLOCK_OFFSETS[1])
+                .unwrap();
         assert_eq!((copy.bytenr(), *copy.dev_item()), (SUPERBLOCK_OFFSETS[1], other));
         assert_eq!(copy.with_place(PRIMARY, sb.dev_item(), sb.num_devices()), block);
     }
