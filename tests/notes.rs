@@ -7,7 +7,7 @@ mod common;
 
 use common::library::{open, scrubbed};
 use common::{fixture, recipe};
-use mirrortool::scrub::finding::{Problem, RepairState};
+use mirrortool::scrub::finding::{FindingKind, Problem, RepairState};
 
 #[test]
 fn what_lies_past_the_end_of_every_device_is_lost_data_and_no_left_over_checksum() {
@@ -47,6 +47,8 @@ fn a_log_tree_and_data_without_checksums_are_told() {
 fn a_super_block_in_an_allocated_place_names_the_block() {
     let images = recipe::named("superblock-allocated").apply();
     let findings = scrubbed(&images.paths).findings;
-    let (block, superblock) = (findings[1].logical, findings[0].evidence.strings().0.unwrap());
-    assert_eq!(superblock, format!("the extent at {block} is allocated over its place"));
+    let of_kind = |kind| findings.iter().find(|finding| finding.kind == kind).unwrap();
+    let block = of_kind(FindingKind::Metadata).logical;
+    let said = of_kind(FindingKind::Superblock).evidence.strings().0.unwrap();
+    assert_eq!(said, format!("the extent at {block} is allocated over its place"));
 }
