@@ -40,7 +40,9 @@ fn damage_half(path: &Path) {
     let mut bytes = vec![0; 16 << 10];
     for at in ((1 << 20)..file.metadata().unwrap().len()).step_by(32 << 10).filter(|at| *at != 64 << 20) {
         if file.read_exact_at(&mut bytes, at).is_ok() && bytes.iter().any(|byte| *byte != 0) {
-            bytes.iter_mut().for_each(|byte| *byte = !*byte);
+            for byte in &mut bytes {
+                *byte = !*byte;
+            }
             file.write_all_at(&bytes, at).unwrap();
         }
     }
@@ -67,7 +69,7 @@ fn bad_copies_change_nothing_of_what_the_walker_sees() {
 fn a_simulation_gives_the_same_bytes_on_every_machine() {
     let images = fixture::shared("raid10-4dev-crc32c");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/readahead-raid10-hdd.json");
-    let run = bench(&["--format", "json", "--simulate", "--model", "hdd"], &images.paths);
+    let run = bench(&["--format", "json", "--scrub", "--simulate", "--model", "hdd"], &images.paths);
     assert_eq!(run.exit, 0, "{}", run.stderr);
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&golden, &run.stdout).unwrap();

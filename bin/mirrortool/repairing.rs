@@ -79,6 +79,7 @@ pub(crate) struct Job<'a> {
     pub(crate) report: &'a ReportOptions,
     pub(crate) threads_per_device: usize,
     pub(crate) time_limit: Option<Duration>,
+    pub(crate) readahead: mirrortool::tree::ReadaheadMode,
     pub(crate) dry_run: bool,
     pub(crate) from: Option<&'a Path>,
     pub(crate) utc_offset: UtcOffset,
@@ -100,6 +101,7 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
     let scrub_options = ScrubOptions {
         threads_per_device: job.threads_per_device,
+        readahead: job.readahead,
         max_findings: job.report.max_findings,
         ..ScrubOptions::default()
     };

@@ -177,6 +177,11 @@ impl Simulator {
         }
     }
 
+    /// How often the heads of all disks had to move, each disk once, whatever number of devices is on it.
+    pub fn all_seeks(&self) -> u64 {
+        self.media.iter().map(|engine| if let Engine::Disk(disk) = engine { disk.seeks } else { 0 }).sum()
+    }
+
     /// Hands a request to its device, now. One to a device that is not there is dropped.
     pub fn submit(&mut self, io: Io) {
         let Some(&(member, _)) = self.members.get(io.device) else { return };

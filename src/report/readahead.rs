@@ -205,10 +205,10 @@ fn draw(
         .x_label_area_size(30)
         .y_label_area_size(150)
         .build_cartesian_2d(0.0..longest, 0.0..bars.len() as f64)?;
+    // A label in the middle of each bar's row, counted from the bottom.
     let name = |y: &f64| {
-        let row = bars.len().checked_sub(1 + y.floor().max(0.0) as usize);
-        let is_middle = (y.fract() - 0.5).abs() < 0.01;
-        row.filter(|_| is_middle).and_then(|row| bars.get(row)).map_or_else(String::new, |(name, _)| name.clone())
+        let row = (0..bars.len()).rev().zip(bars).find(|(row, _)| (*row as f64 + 0.5 - y).abs() < 0.01);
+        row.map_or_else(String::new, |(_, (name, _))| name.clone())
     };
     chart
         .configure_mesh()

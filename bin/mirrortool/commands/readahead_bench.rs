@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use mirrortool::bench::emulate::EmulatedDevice;
 use mirrortool::bench::model::DeviceModel;
 use mirrortool::bench::readahead::{
-    Comparison, Meter, MeteredDevice, ModeResult, Sample, Seen, Shape, Trees, bound_ns, simulate_walk, walk_trees,
+    Comparison, Meter, MeteredDevice, ModeResult, Sample, Script, Seen, Shape, Trees, bound_ns, simulate_scrub,
+    simulate_walk, walk_trees,
 };
 use mirrortool::bench::simulator::{Member, Simulator};
 use mirrortool::device::{IoEngine, ReadDevice, cache_drop, identity, open_read};
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 
 /// Walk the trees with and without readahead and compare; writes nothing
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
     /// The devices or image files of one file system, in any order
     #[arg(value_name = "IMAGE", required = true)]
@@ -51,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "5")]
     rounds: NonZeroUsize,
 
-    /// Which mirror is read: pid, round-robin[:MIN_CONTIG], devid:N, latency[:SAMPLES] or auto
+    /// Which mirror is read: `pid`, `round-robin[:MIN_CONTIG]`, `devid:N`, `latency[:SAMPLES]` or `auto`
     #[arg(long, value_name = "POLICY", default_value_t = PolicyKind::Auto)]
     read_policy: PolicyKind,
 
@@ -232,7 +234,14 @@ impl Bench<'_> {
         };
         let walk = Comparison { modes: self.args.modes.iter().map(simulate).collect() };
         let bound = Some(Duration::from_nanos(bound_ns(&shape, self.simulator(&sizes))));
-        Ok(Measured { walk, scrub: None, bound })
+        let script = self.args.scrub.then(|| Script::of(&fs));
+        let simulate = |script: &Script, mode: &ReadaheadMode| ModeResult {
+            mode: *mode,
+            samples: vec![simulate_scrub(script, self.simulator(&sizes), self.args.read_policy, *mode)],
+        };
+        let scrub = script
+            .map(|script| Comparison { modes: self.args.modes.iter().map(|mode| simulate(&script, mode)).collect() });
+        Ok(Measured { walk, scrub, bound })
     }
 
     fn simulator(&self, sizes: &[u64]) -> Simulator {

@@ -1,6 +1,6 @@
 //! `mirrortool repair`: plans, shows, asks, writes, and reports; `repair undo` takes it back.
 
-use crate::options::{InputOptions, ReportOptions};
+use crate::options::{InputOptions, ReadaheadOption, ReportOptions};
 use crate::repairing::{self, RepairOptions};
 use crate::{exit, undoing};
 use clap::Subcommand;
@@ -28,6 +28,9 @@ pub(crate) struct Args {
     from: Option<std::path::PathBuf>,
 
     #[command(flatten)]
+    readahead: ReadaheadOption,
+
+    #[command(flatten)]
     report: ReportOptions,
 }
 
@@ -45,6 +48,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         input: &args.input,
         repair: &args.repair,
         report: &args.report,
+        readahead: args.readahead.readahead,
         threads_per_device: mirrortool::scrub::ScrubOptions::default().threads_per_device,
         time_limit: None,
         dry_run: args.dry_run,

@@ -4,13 +4,17 @@
 //! Every mode must see the same blocks in the same order; a digest over all of them tells.
 
 mod meter;
+mod script;
 mod shape;
 mod simulate;
+mod simulate_scrub;
 mod walk;
 
 pub use meter::{Meter, MeteredDevice, Traffic};
+pub use script::Script;
 pub use shape::{Shape, Shaped};
 pub use simulate::{bound_ns, simulate_walk};
+pub use simulate_scrub::simulate_scrub;
 pub use walk::{Seen, Trees, UnknownTrees, walk_trees};
 
 use super::statistics::Spread;

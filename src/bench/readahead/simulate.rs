@@ -27,7 +27,7 @@ pub fn simulate_walk(shape: &Shape, simulator: Simulator, policy: PolicyKind, mo
         Some(limits) => rig.ahead(&limits),
     }
     let duration = Duration::from_nanos(rig.simulator.now_ns());
-    let traffic = Traffic { seeks: rig.seeks(), ..rig.traffic };
+    let traffic = Traffic { seeks: rig.simulator.all_seeks(), ..rig.traffic };
     Sample { duration, seen: Seen { tree_blocks: rig.walked, digest: rig.hasher.finish(), ..seen }, traffic }
 }
 
@@ -91,10 +91,6 @@ impl<'s> Rig<'s> {
         let selector = MirrorSelector::new(policy, shape.devices(), SECTOR_BYTES);
         let (traffic, hasher) = (Traffic::default(), DefaultHasher::new());
         Self { shape, simulator, selector, traffic, walked: 0, hasher, tag: 0 }
-    }
-
-    fn seeks(&self) -> u64 {
-        (0..self.shape.devices().len()).map(|device| self.simulator.seeks(device)).sum()
     }
 
     fn submit(&mut self, device: usize, at: Physical, len_bytes: u64, tag: u64) {
