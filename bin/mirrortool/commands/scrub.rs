@@ -68,6 +68,7 @@ fn threads() -> RangedI64ValueParser<u16> {
 pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
     if args.repair {
         return repairing::run(&repairing::Job {
+            readahead: args.readahead.readahead,
             command: "scrub",
             input: &args.input,
             repair: &args.how,

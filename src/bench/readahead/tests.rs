@@ -10,7 +10,8 @@ fn sample(seconds: u64, digest: u64) -> Sample {
 
 fn comparison(pipeline: [u64; 2]) -> Comparison {
     let off = ModeResult { mode: ReadaheadMode::Off, samples: vec![sample(8, 1), sample(12, 1), sample(9, 1)] };
-    let ahead = ModeResult { mode: ReadaheadMode::default(), samples: pipeline.map(|digest| sample(3, digest)).to_vec() };
+    let ahead =
+        ModeResult { mode: ReadaheadMode::default(), samples: pipeline.map(|digest| sample(3, digest)).to_vec() };
     Comparison { modes: vec![off, ahead] }
 }
 
