@@ -49,8 +49,22 @@ impl Drop for Mounted {
         }
         for device in &self.loops {
             let _ = succeed(&mut tool("btrfs", &["device", "scan", "--forget", device]));
-            let _ = succeed(&mut tool("losetup", &["--detach", device]));
+            detach(device);
         }
+    }
+}
+
+/// Detaches a loop device, and waits: one that somebody else (udev, a scan of another test) has open for a moment goes
+/// away only afterwards.
+fn detach(device: &str) {
+    let backing = format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"));
+    let attached = std::fs::read_to_string(&backing).unwrap_or_default();
+    let _ = succeed(&mut tool("losetup", &["--detach", device]));
+    for _ in 0..200 {
+        if std::fs::read_to_string(&backing).map_or(true, |file| file != attached) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }
 
