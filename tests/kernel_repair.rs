@@ -12,7 +12,7 @@ mod common;
 use common::check_all;
 use common::fixture;
 use common::layouts::{LAYOUTS, Layout, kernel_scrub, make};
-use common::mounted::{Mounted, lacking, succeed, tool};
+use common::mounted::{Mounted, detach, lacking, succeed, tool};
 use common::program::{self, Run, mirrortool};
 use common::recipe::Recipe;
 use std::fs::{self, File};
@@ -71,7 +71,7 @@ impl Drop for Loops {
     fn drop(&mut self) {
         for device in &self.0 {
             let _ = succeed(&mut tool("btrfs", &["device", "scan", "--forget", device]));
-            let _ = succeed(&mut tool("losetup", &["--detach", device]));
+            detach(device);
         }
     }
 }
@@ -155,7 +155,7 @@ fn write_alone(image: &Path, directory: &Path, name: &str, transactions: usize) 
     }
     succeed(tool("umount", &[]).arg(&mnt)).unwrap();
     succeed(&mut tool("btrfs", &["device", "scan", "--forget", &device])).unwrap();
-    succeed(&mut tool("losetup", &["--detach", &device])).unwrap();
+    detach(&device);
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Drop for Mounted {
 
 /// Detaches a loop device, and waits: one that somebody else (udev, a scan of another test) has open for a moment goes
 /// away only afterwards.
-fn detach(device: &str) {
+pub fn detach(device: &str) {
     let backing = format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"));
     let attached = std::fs::read_to_string(&backing).unwrap_or_default();
     let _ = succeed(&mut tool("losetup", &["--detach", device]));
