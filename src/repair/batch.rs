@@ -1,4 +1,5 @@
-//! One batch of writes: log what is there, sync the log, write, sync the devices, read back around the cache, compare.
+//! One batch of writes: log what was there, sync the log, write, sync the devices; then, beside the next batch, read back
+//! around the cache and compare.
 //!
 //! A device that errors on a write or a sync is dropped: nothing more is written to it in this run. The other devices
 //! go on.
@@ -6,17 +7,37 @@
 use super::journal::{Journal, LOST_UNIT_BYTES, Record};
 use super::outcome::{Failure, StepState};
 use super::target::Target;
-use crate::device::{FailedSector, WriteDevice, read_tolerant};
+use crate::device::{AlignedVec, WriteDevice};
 use crate::units::{DeviceId, DevicePhysical};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+
+/// Of the buffer for reading back: enough for direct I/O on any device.
+const READ_ALIGNMENT: usize = 4096;
 
 /// One step with its bytes.
 pub(super) struct Write {
     pub(super) step: usize,
     pub(super) place: DevicePhysical,
     pub(super) new: Vec<u8>,
+    /// What was read there a moment ago, `None` where it could not be.
+    pub(super) old: Option<Vec<u8>>,
+}
+
+/// What a batch has come to so far.
+#[derive(Default)]
+pub(super) struct Committed {
+    /// Steps that are settled.
+    pub(super) states: Vec<(usize, StepState)>,
+    /// Writes that are on their devices, to be read back.
+    pub(super) written: Vec<Written>,
+}
+
+/// A write that is said to be on stable storage.
+pub(super) struct Written {
+    device: Arc<dyn WriteDevice>,
+    write: Write,
 }
 
 /// Carries out batches, and remembers which devices have failed.
@@ -36,109 +57,114 @@ impl<'a> Writer<'a> {
         self.dropped
     }
 
-    /// Returns what became of each write. An error is one of the log: then nothing of this batch was written.
-    pub(super) fn commit(&mut self, writes: Vec<Write>) -> io::Result<Vec<(usize, StepState)>> {
-        let mut states = Vec::with_capacity(writes.len());
+    /// Logs and writes. An error is one of the log: then nothing of this batch was written.
+    pub(super) fn commit(&mut self, writes: Vec<Write>) -> io::Result<Committed> {
+        let mut committed = Committed::default();
         let mut records = Vec::with_capacity(writes.len());
         let mut by_device: BTreeMap<DeviceId, Vec<Write>> = BTreeMap::new();
-        for write in writes {
+        for mut write in writes {
             let devid = write.place.devid;
-            let device = match (self.dropped.get(&devid), self.target.device(devid)) {
-                (None, Some(device)) => device,
-                (Some(_), _) => {
-                    states.push((write.step, StepState::Failed(Failure::DeviceDropped)));
-                    continue;
-                }
-                (None, None) => {
-                    states.push((write.step, StepState::Failed(Failure::NotOpen)));
-                    continue;
-                }
+            let failure = match (self.dropped.get(&devid), self.target.device(devid)) {
+                (None, Some(_)) => None,
+                (Some(_), _) => Some(Failure::DeviceDropped),
+                (None, None) => Some(Failure::NotOpen),
             };
-            let record = record_of(&**device, &write);
-            if record.lost.is_empty() && record.old == write.new {
-                states.push((write.step, StepState::Done));
+            if let Some(failure) = failure {
+                committed.states.push((write.step, StepState::Failed(failure)));
                 continue;
             }
-            records.push(record);
+            records.push(record_of(&mut write));
             by_device.entry(devid).or_default().push(write);
         }
         if !records.is_empty() {
             self.journal.log(&records)?;
         }
         drop(records);
-        for (devid, written) in self.write_all(by_device) {
-            if let Some(failure) = written.failure {
+        for (devid, done) in self.write_all(by_device) {
+            if let Some(failure) = done.failure {
                 self.dropped.insert(devid, failure);
             }
-            states.extend(written.states);
+            committed.states.extend(done.failed);
+            if let Some(device) = self.target.device(devid) {
+                let written = |write| Written { device: Arc::clone(device), write };
+                committed.written.extend(done.written.into_iter().map(written));
+            }
         }
-        Ok(states)
+        Ok(committed)
     }
 
     /// Each device by a thread of its own.
-    fn write_all(&self, by_device: BTreeMap<DeviceId, Vec<Write>>) -> Vec<(DeviceId, Written)> {
-        let jobs: Vec<(DeviceId, Arc<dyn WriteDevice>, Vec<Write>)> = by_device
-            .into_iter()
-            .filter_map(|(devid, writes)| Some((devid, Arc::clone(self.target.device(devid)?), writes)))
-            .collect();
-        match &jobs[..] {
-            [(devid, device, writes)] => vec![(*devid, write_device(&**device, writes))],
-            _ => std::thread::scope(|scope| {
-                let threads: Vec<_> = jobs
-                    .iter()
-                    .map(|(devid, device, writes)| (*devid, scope.spawn(move || write_device(&**device, writes))))
-                    .collect();
-                threads.into_iter().filter_map(|(devid, thread)| Some((devid, thread.join().ok()?))).collect()
-            }),
+    fn write_all(&self, by_device: BTreeMap<DeviceId, Vec<Write>>) -> Vec<(DeviceId, DeviceDone)> {
+        let devices = by_device.into_iter().filter_map(|(devid, w)| Some((devid, self.target.device(devid)?, w)));
+        let mut jobs: Vec<_> = devices.collect();
+        if jobs.len() < 2 {
+            return jobs.pop().map(|(devid, device, w)| (devid, write_device(&**device, w))).into_iter().collect();
+        }
+        std::thread::scope(|scope| {
+            let start = |(devid, device, writes): (DeviceId, &'a Arc<dyn WriteDevice>, Vec<Write>)| {
+                (devid, scope.spawn(move || write_device(&**device, writes)))
+            };
+            let threads: Vec<_> = jobs.into_iter().map(start).collect();
+            threads.into_iter().filter_map(|(devid, thread)| Some((devid, thread.join().ok()?))).collect()
+        })
+    }
+}
+
+fn record_of(write: &mut Write) -> Record {
+    let len = write.new.len();
+    match write.old.take() {
+        Some(old) => Record::new(write.place, old, Vec::new(), &write.new),
+        None => {
+            let lost = (0..len.div_ceil(LOST_UNIT_BYTES) as u32).collect();
+            Record::new(write.place, vec![0; len], lost, &write.new)
         }
     }
 }
 
-fn record_of(device: &dyn WriteDevice, write: &Write) -> Record {
-    let mut old = vec![0; write.new.len()];
-    let mut failed: Vec<FailedSector> = Vec::new();
-    read_tolerant(device, write.place.physical, &mut old, LOST_UNIT_BYTES, &mut failed);
-    let lost = failed.into_iter().map(|sector| sector.index as u32).collect();
-    Record::new(write.place, old, lost, &write.new)
-}
-
 /// What became of the writes to one device.
-struct Written {
-    states: Vec<(usize, StepState)>,
+struct DeviceDone {
+    written: Vec<Write>,
+    failed: Vec<(usize, StepState)>,
     /// Why the device must not be written again.
     failure: Option<Failure>,
 }
 
-fn write_device(device: &dyn WriteDevice, writes: &[Write]) -> Written {
-    let mut failure = None;
-    let mut made = 0;
+fn write_device(device: &dyn WriteDevice, writes: Vec<Write>) -> DeviceDone {
+    let mut done = DeviceDone { written: Vec::with_capacity(writes.len()), failed: Vec::new(), failure: None };
     for write in writes {
-        if let Err(error) = device.write_at(write.place.physical, &write.new) {
-            failure = Some(Failure::Write(error.raw_os_error()));
-            break;
+        if done.failure.is_some() {
+            done.failed.push((write.step, StepState::Failed(Failure::DeviceDropped)));
+            continue;
         }
-        made += 1;
+        match device.write_at(write.place.physical, &write.new) {
+            Ok(()) => done.written.push(write),
+            Err(error) => {
+                let failure = Failure::Write(error.raw_os_error());
+                done.failed.push((write.step, StepState::Failed(failure)));
+                done.failure = Some(failure);
+            }
+        }
     }
     if let Err(error) = device.sync() {
-        failure.get_or_insert(Failure::Sync(error.raw_os_error()));
+        let failure = Failure::Sync(error.raw_os_error());
+        done.failed.extend(done.written.drain(..).map(|write| (write.step, StepState::Failed(failure))));
+        done.failure.get_or_insert(failure);
     }
-    let states = writes.iter().enumerate().map(|(nth, write)| {
-        let state = match failure {
-            Some(Failure::Write(_)) if nth < made => read_back(device, write),
-            Some(first) if nth <= made => StepState::Failed(first),
-            Some(_) => StepState::Failed(Failure::DeviceDropped),
-            None => read_back(device, write),
+    done
+}
+
+/// Reads back and compares, one buffer for all.
+pub(super) fn read_back(written: &[Written]) -> Vec<(usize, StepState)> {
+    let longest = written.iter().map(|written| written.write.new.len()).max().unwrap_or(0);
+    let mut buffer = AlignedVec::new(longest, READ_ALIGNMENT);
+    let states = written.iter().map(|Written { device, write }| {
+        let Some(bytes) = buffer.get_mut(..write.new.len()) else { return (write.step, StepState::Pending) };
+        let state = match device.read_at(write.place.physical, bytes) {
+            Ok(()) if *bytes == write.new[..] => StepState::Done,
+            Ok(()) => StepState::Failed(Failure::ReadBackDiffers),
+            Err(error) => StepState::Failed(Failure::ReadBack(error.raw_os_error())),
         };
         (write.step, state)
     });
-    Written { states: states.collect(), failure }
-}
-
-fn read_back(device: &dyn WriteDevice, write: &Write) -> StepState {
-    let mut bytes = vec![0; write.new.len()];
-    match device.read_at(write.place.physical, &mut bytes) {
-        Ok(()) if bytes == write.new => StepState::Done,
-        Ok(()) => StepState::Failed(Failure::ReadBackDiffers),
-        Err(error) => StepState::Failed(Failure::ReadBack(error.raw_os_error())),
-    }
+    states.collect()
 }

@@ -2,7 +2,7 @@
 //! beside it, and which copies without checksum are not equal.
 
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
-use super::mend::{self, Choice, LostCopies, LostCopy, Mend, Mending, ProvenBytes, Source};
+use super::mend::{Choice, Fix, LostCopies, LostCopy, Mending, Source};
 use super::selection::Selection;
 use super::sink::Tally;
 use super::stream::StripeCopy;
@@ -11,6 +11,7 @@ use super::window::{Run, RunKind, Window};
 use crate::tree::TreeGeometry;
 use crate::units::{DeviceId, Logical, ObjectId};
 use crate::volume::{Layout, MirrorCopy};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the judges need to know of the file system, and of the run.
@@ -69,6 +70,7 @@ struct MirroredBlock<'a> {
 
 impl MirroredBlock<'_> {
     fn judge(&self, bench: &Bench<'_>, tally: &mut Tally) {
+        let sectorsize = bench.geometry.sectorsize();
         let copies = self.window.chunk.copies(self.at);
         let present = |copy: &MirrorCopy| (bench.is_present)(copy.place.devid);
         let has_good = copies.iter().any(|copy| present(copy) && self.problem_on(copy).is_none());
@@ -87,7 +89,7 @@ impl MirroredBlock<'_> {
                 None => continue,
             };
             if let Some((right, source)) = &right {
-                if self.bytes_on(copy).is_some_and(|have| have.bytes == *right && have.unreadable.is_empty()) {
+                if self.bytes_on(copy).is_some_and(|have| *have.bytes == **right && have.is_whole(sectorsize)) {
                     continue;
                 }
                 self.mend(copy, problem, right, *source, bench, tally);
@@ -111,12 +113,12 @@ impl MirroredBlock<'_> {
     }
 
     /// Bytes that verify, or that the rules of `mending` make the right ones.
-    fn right_bytes(
-        &self,
+    fn right_bytes<'s>(
+        &'s self,
         copies: &[MirrorCopy],
         mending: &Mending<'_>,
         bench: &Bench<'_>,
-    ) -> Option<(Vec<u8>, Source)> {
+    ) -> Option<(Cow<'s, [u8]>, Source)> {
         let sectorsize = bench.geometry.sectorsize();
         let readable: Vec<(&MirrorCopy, &[u8])> = copies
             .iter()
@@ -127,15 +129,16 @@ impl MirroredBlock<'_> {
         let is_summed = self.run.kind != RunKind::Unsummed;
         if self.differs {
             let (copy, bytes) = chosen(&readable, copies.len(), mending.choice)?;
-            return Some((bytes.to_vec(), Source::Chosen(copy.mirror)));
+            return Some((Cow::Borrowed(bytes), Source::Chosen(copy.mirror)));
         }
         if let Some((copy, bytes)) = readable.iter().find(|(copy, _)| self.problem_on(copy).is_none()) {
             let source = if is_summed { Source::Mirror(copy.mirror) } else { Source::EqualCopies(copy.mirror) };
-            return Some((bytes.to_vec(), source));
+            return Some((Cow::Borrowed(*bytes), source));
         }
-        salvage(self.window, self.run, self.at, mending, bench, || {
+        let (bytes, source) = salvage(self.window, self.run, self.at, mending, bench, || {
             copies.iter().filter_map(|copy| Some(self.bytes_on(copy)?.as_lost(sectorsize))).collect()
-        })
+        })?;
+        Some((Cow::Owned(bytes), source))
     }
 
     fn mend(
@@ -148,20 +151,22 @@ impl MirroredBlock<'_> {
         tally: &mut Tally,
     ) {
         let Some(have) = self.bytes_on(copy) else { return };
-        let block = Mend {
+        let sectorsize = bench.geometry.sectorsize();
+        let lost: Vec<usize> = have.unreadable_sectors(sectorsize).collect();
+        let fix = Fix {
             kind: self.run.finding_kind(),
             problem,
             logical: self.at,
             mirror: copy.mirror,
             place: copy.place,
             source,
-            bytes: ProvenBytes::new(right.to_vec()),
-            before: Some(have.bytes.to_vec()),
+            right,
+            before: have.bytes,
+            lost: &lost,
             findings: 1,
             sectors: bench.sectors(self.len_bytes),
         };
-        let lost: Vec<usize> = have.unreadable_sectors(bench.geometry.sectorsize()).collect();
-        mend::push_block(&mut tally.mends, block, &lost, bench.geometry.sectorsize() as usize);
+        fix.push(&mut tally.mends, sectorsize as usize);
     }
 }
 
@@ -191,11 +196,11 @@ impl<'a> CopyBytes<'a> {
 }
 
 /// The copy that wins by `choice` among the readable ones of `total`.
-fn chosen<'a>(
-    readable: &[(&'a MirrorCopy, &'a [u8])],
+fn chosen<'c, 'b>(
+    readable: &[(&'c MirrorCopy, &'b [u8])],
     total: usize,
     choice: Choice,
-) -> Option<(&'a MirrorCopy, &'a [u8])> {
+) -> Option<(&'c MirrorCopy, &'b [u8])> {
     let votes = |bytes: &[u8]| readable.iter().filter(|(_, other)| *other == bytes).count();
     match choice {
         Choice::Nobody => None,

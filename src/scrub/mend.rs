@@ -121,55 +121,93 @@ pub struct Mend {
     pub sectors: u64,
 }
 
-impl Mend {
-    fn joins(&self, next: &Self) -> bool {
-        self.kind != FindingKind::Superblock
-            && (self.kind, self.problem, self.mirror, self.source)
-                == (next.kind, next.problem, next.mirror, next.source)
-            && self.place.devid == next.place.devid
-            && self.place.physical + self.bytes.0.len() as u64 == next.place.physical
-            && self.before.is_some() == next.before.is_some()
-            && self.bytes.0.len() + next.bytes.0.len() <= MAX_MEND_BYTES
-    }
+/// One block whose right bytes are known, on its way into a list of mends.
+pub(super) struct Fix<'a> {
+    pub(super) kind: FindingKind,
+    pub(super) problem: Problem,
+    pub(super) logical: Logical,
+    pub(super) mirror: MirrorNum,
+    pub(super) place: DevicePhysical,
+    pub(super) source: Source,
+    /// Just verified.
+    pub(super) right: &'a [u8],
+    /// As read, and as long.
+    pub(super) before: &'a [u8],
+    /// The sectors of `before` that could not be read, by their numbers in it.
+    pub(super) lost: &'a [usize],
+    pub(super) findings: u64,
+    pub(super) sectors: u64,
+}
 
-    fn join(&mut self, next: Self) {
-        self.bytes.0.extend_from_slice(&next.bytes.0);
-        if let (Some(before), Some(more)) = (&mut self.before, next.before) {
-            before.extend_from_slice(&more);
+impl Fix<'_> {
+    /// Adds the block to the list, joined to what lies before it. Where sectors of it cannot be read, each sector goes
+    /// by itself, so that what can be read is kept.
+    pub(super) fn push(&self, mends: &mut Vec<Mend>, sectorsize: usize) {
+        let step = if self.lost.is_empty() { self.right.len().max(1) } else { sectorsize };
+        for (number, (right, have)) in self.right.chunks(step).zip(self.before.chunks(step)).enumerate() {
+            let is_first = number == 0;
+            let part = Part {
+                fix: self,
+                offset_bytes: (number * step) as u64,
+                right,
+                before: (!self.lost.contains(&number)).then_some(have),
+                findings: if is_first { self.findings } else { 0 },
+                sectors: if is_first { self.sectors } else { 0 },
+            };
+            match mends.iter_mut().rev().take(JOINABLE).find(|last| part.joins(last)) {
+                Some(last) => part.join(last),
+                None => mends.push(part.mend()),
+            }
         }
-        self.findings += next.findings;
-        self.sectors += next.sectors;
     }
 }
 
-/// Adds `mend` to the list, joined to one before it where they touch.
-pub(super) fn push(mends: &mut Vec<Mend>, mend: Mend) {
-    match mends.iter_mut().rev().take(JOINABLE).find(|last| last.joins(&mend)) {
-        Some(last) => last.join(mend),
-        None => mends.push(mend),
-    }
+/// A part of a block that can be read as a whole, or not at all.
+struct Part<'a> {
+    fix: &'a Fix<'a>,
+    offset_bytes: u64,
+    right: &'a [u8],
+    before: Option<&'a [u8]>,
+    findings: u64,
+    sectors: u64,
 }
 
-/// Adds the mend of one block. Where sectors of it cannot be read (`lost`, numbers within the block), each sector is a mend
-/// of its own, so that what can be read is kept.
-pub(super) fn push_block(mends: &mut Vec<Mend>, block: Mend, lost: &[usize], sectorsize: usize) {
-    if lost.is_empty() {
-        return push(mends, block);
+impl Part<'_> {
+    fn place(&self) -> DevicePhysical {
+        DevicePhysical { physical: self.fix.place.physical + self.offset_bytes, ..self.fix.place }
     }
-    let before = block.before.as_deref().unwrap_or_default();
-    for (number, (bytes, have)) in block.bytes.0.chunks(sectorsize).zip(before.chunks(sectorsize)).enumerate() {
-        let offset_bytes = (number * sectorsize) as u64;
-        let place = DevicePhysical { physical: block.place.physical + offset_bytes, ..block.place };
-        let sector = Mend {
-            logical: block.logical + offset_bytes,
-            place,
-            bytes: ProvenBytes(bytes.to_vec()),
-            before: (!lost.contains(&number)).then(|| have.to_vec()),
-            findings: if number == 0 { block.findings } else { 0 },
-            sectors: u64::from(block.sectors != 0),
-            ..block.clone()
-        };
-        push(mends, sector);
+
+    fn joins(&self, last: &Mend) -> bool {
+        let (fix, place) = (self.fix, self.place());
+        (last.kind, last.problem, last.mirror, last.source) == (fix.kind, fix.problem, fix.mirror, fix.source)
+            && last.place.devid == place.devid
+            && last.place.physical + last.bytes.0.len() as u64 == place.physical
+            && last.before.is_some() == self.before.is_some()
+            && last.bytes.0.len() + self.right.len() <= MAX_MEND_BYTES
+    }
+
+    fn join(&self, last: &mut Mend) {
+        last.bytes.0.extend_from_slice(self.right);
+        if let (Some(before), Some(more)) = (&mut last.before, self.before) {
+            before.extend_from_slice(more);
+        }
+        last.findings += self.findings;
+        last.sectors += self.sectors;
+    }
+
+    fn mend(&self) -> Mend {
+        Mend {
+            kind: self.fix.kind,
+            problem: self.fix.problem,
+            logical: self.fix.logical + self.offset_bytes,
+            mirror: self.fix.mirror,
+            place: self.place(),
+            source: self.fix.source,
+            bytes: ProvenBytes(self.right.to_vec()),
+            before: self.before.map(<[u8]>::to_vec),
+            findings: self.findings,
+            sectors: self.sectors,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod pq;
 
 use super::finding::{Evidence, Problem, RepairState};
 use super::judge::{Bench, Found, accept, lost_copy, salvage};
-use super::mend::{self, LostCopy, MAX_LOST_COPIES, Mend, ProvenBytes, Source};
+use super::mend::{Fix, LostCopy, MAX_LOST_COPIES, Source};
 use super::sink::Tally;
 use super::stream::StripeCopy;
 use super::verify::BadPiece;
@@ -282,19 +282,20 @@ impl<'a> RowJudge<'a> {
             let first = from / self.sectorsize();
             let lost: Vec<usize> = failed.iter().filter_map(|s| s.checked_sub(first)).collect();
             let lost: Vec<usize> = lost.into_iter().filter(|s| s * self.sectorsize() < len).collect();
-            let block = Mend {
+            let fix = Fix {
                 kind: run.finding_kind(),
                 problem: piece.problem,
                 logical: piece.logical,
                 mirror: MirrorNum::new(1),
                 place: DevicePhysical { physical: column.place.physical + from as u64, ..column.place },
                 source: *source,
-                bytes: ProvenBytes::new(right.to_vec()),
-                before: Some(have.to_vec()),
+                right,
+                before: have,
+                lost: &lost,
                 findings: 1,
                 sectors: self.bench.sectors(piece.len_bytes),
             };
-            mend::push_block(&mut tally.mends, block, &lost, self.sectorsize());
+            fix.push(&mut tally.mends, self.sectorsize());
         }
     }
 

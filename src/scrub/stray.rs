@@ -3,7 +3,7 @@
 
 use super::finding::{Evidence, Problem, RepairState};
 use super::judge::{Bench, Found};
-use super::mend::{self, Mend, ProvenBytes, Source};
+use super::mend::{Fix, Source};
 use super::sink::Tally;
 use super::verify::judge_block;
 use super::window::{Run, RunKind, Window};
@@ -56,7 +56,8 @@ fn mend_copy(
     (right, from): (&[u8], MirrorNum),
     tally: &mut Tally,
 ) {
-    let sectors = run.len_bytes / u64::from(fs.geometry().sectorsize());
+    let sectorsize = fs.geometry().sectorsize() as usize;
+    let sectors = run.len_bytes / sectorsize as u64;
     for (nth, piece) in window.chunk.pieces(run.logical..run.end(), mirror).enumerate() {
         let offset = (piece.logical - run.logical) as usize;
         let Some(bytes) = right.get(offset..offset + piece.len_bytes as usize) else { continue };
@@ -65,18 +66,20 @@ fn mend_copy(
         if matches!(read, Err(CopyError::Missing { .. })) {
             continue;
         }
-        let mend = Mend {
+        let all: Vec<usize> = (0..bytes.len().div_ceil(sectorsize)).collect();
+        let fix = Fix {
             kind: run.finding_kind(),
             problem,
             logical: piece.logical,
             mirror,
             place: piece.place,
             source: Source::Mirror(from),
-            bytes: ProvenBytes::new(bytes.to_vec()),
-            before: read.is_ok().then_some(before),
+            right: bytes,
+            before: &before,
+            lost: if read.is_ok() { &[] } else { &all },
             findings: u64::from(nth == 0),
             sectors: if nth == 0 { sectors } else { 0 },
         };
-        mend::push(&mut tally.mends, mend);
+        fix.push(&mut tally.mends, sectorsize);
     }
 }

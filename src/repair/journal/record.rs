@@ -166,7 +166,8 @@ impl Record {
 
     pub(super) fn encode(&self, batch: u64) -> Vec<u8> {
         let first = self.old.first().copied().unwrap_or_default();
-        let is_filled = self.old.iter().all(|byte| *byte == first);
+        // All bytes are equal where each equals the one before it.
+        let is_filled = self.old.get(1..) == self.old.get(..self.old.len().saturating_sub(1));
         let raw = RawRecord {
             batch: batch.into(),
             devid: self.place.devid.raw().into(),

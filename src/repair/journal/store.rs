@@ -34,6 +34,6 @@ impl LogStore for FileLog {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_all()
+        self.file.sync_data()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Block, RowJudge, UNIT};
 use crate::scrub::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
-use crate::scrub::mend::{self, Mend, ProvenBytes, Source};
+use crate::scrub::mend::{Fix, Source};
 use crate::scrub::sink::Tally;
 use crate::scrub::stale::ParitySector;
 use crate::scrub::window::RunKind;
@@ -119,19 +119,20 @@ impl RowJudge<'_> {
                 continue;
             };
             let place = parity.column.place;
-            let mend = Mend {
+            let fix = Fix {
                 kind: finding.kind,
                 problem: finding.problem,
                 logical: finding.logical,
                 mirror: finding.mirror,
                 place: DevicePhysical { physical: place.physical + range.start as u64, ..place },
                 source: Source::RowData,
-                bytes: ProvenBytes::new(right.to_vec()),
-                before: (!failed.contains(sector)).then(|| have.to_vec()),
+                right,
+                before: have,
+                lost: if failed.contains(sector) { &[0] } else { &[] },
                 findings: u64::from(Some(*sector) == first),
                 sectors: 0,
             };
-            mend::push(&mut tally.mends, mend);
+            fix.push(&mut tally.mends, sectorsize);
         }
     }
 }
