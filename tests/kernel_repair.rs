@@ -5,7 +5,7 @@
 //! Needs root, loop devices, btrfs in the kernel, btrfs-progs and python3; says so and passes where one is missing.
 
 // A failed unwrap is a failed test, also in the helpers.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
 
@@ -139,7 +139,7 @@ fn mirror(directory: &Path) -> Vec<PathBuf> {
     }
     succeed(tool("mkfs.btrfs", &["-q", "-f", "-d", "raid1", "-m", "raid1"]).args(&images)).unwrap();
     let mounted = Mounted::new(&images, &directory.join("mnt"), false).unwrap();
-    fs::write(directory.join("mnt/both"), [7; 300_000]).unwrap();
+    fs::write(directory.join("mnt/both"), vec![7; 300_000]).unwrap();
     drop(mounted);
     images
 }

@@ -409,7 +409,9 @@ fn a_column_that_p_agrees_with_is_rebuilt_from_q_alone() {
         let file = OpenOptions::new().read(true).write(true).open(images.device(finding.devid)).unwrap();
         let mut sector = [0; 4096];
         file.read_exact_at(&mut sector, finding.physical).unwrap();
-        sector.iter_mut().for_each(|byte| *byte ^= 0x5a);
+        for byte in &mut sector {
+            *byte ^= 0x5a;
+        }
         file.write_all_at(&sector, finding.physical).unwrap();
     }
     let run = repair(&["--yes", "--no-undo-log"], &images.paths);

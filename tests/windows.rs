@@ -240,9 +240,9 @@ fn a_limit_is_kept_on_each_device() {
     let report = bench.once(&["--limit", "1M"]);
     let most = most_on_a_device(&report);
     let seconds = report.0["duration_seconds"].as_f64().unwrap();
-    let at_least = (most - REQUEST_BYTES) as f64 / limit as f64;
+    let at_least = (most - REQUEST_BYTES) as f64 / f64::from(limit);
     assert!(seconds > at_least * 0.95, "{most} bytes in {seconds} s");
-    assert!(seconds < most as f64 / limit as f64 * 1.05 + 1.0, "{most} bytes in {seconds} s");
+    assert!(seconds < most as f64 / f64::from(limit) * 1.05 + 1.0, "{most} bytes in {seconds} s");
 }
 
 #[test]
@@ -276,13 +276,15 @@ fn the_later_a_generation_the_less_is_read() {
     assert_eq!(read[3], 0);
 }
 
+/// Written between two scrubs.
+const NEW_BYTES: u64 = 256 << 10;
+
 #[test]
 fn since_last_reads_in_proportion_to_what_the_kernel_changed() {
     if let Some(what) = lacking() {
         println!("skipped: no {what}");
         return;
     }
-    const NEW_BYTES: u64 = 256 << 10;
     let bench = Bench::of_base("raid1-3dev-blake2b");
     assert_eq!(bench.remembered(&[]).exit, 0);
     {

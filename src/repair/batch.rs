@@ -111,14 +111,12 @@ impl<'a> Writer<'a> {
 }
 
 fn record_of(write: &mut Write) -> Record {
-    let len = write.new.len();
-    match write.old.take() {
-        Some(old) => Record::new(write.place, old, Vec::new(), &write.new),
-        None => {
-            let lost = (0..len.div_ceil(LOST_UNIT_BYTES) as u32).collect();
-            Record::new(write.place, vec![0; len], lost, &write.new)
-        }
+    if let Some(old) = write.old.take() {
+        return Record::new(write.place, old, Vec::new(), &write.new);
     }
+    let len = write.new.len();
+    let lost = (0..len.div_ceil(LOST_UNIT_BYTES) as u32).collect();
+    Record::new(write.place, vec![0; len], lost, &write.new)
 }
 
 /// What became of the writes to one device.

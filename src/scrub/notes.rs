@@ -58,9 +58,17 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status) -> Vec<St
     notes
 }
 
+/// What is kept in one profile.
+#[derive(Default)]
+struct Kept {
+    block_groups: u64,
+    bytes: u64,
+    on: BTreeSet<DeviceId>,
+}
+
 /// Block groups of one kind that are kept in several ways: what came after a degraded mount has fewer copies.
 fn mixed_profiles(fs: &Filesystem) -> Vec<String> {
-    let mut kinds: BTreeMap<&str, BTreeMap<Profile, (u64, u64, BTreeSet<DeviceId>)>> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, BTreeMap<Profile, Kept>> = BTreeMap::new();
     for chunk in fs.chunks().iter() {
         let kind = match (chunk.holds_data(), chunk.is_system()) {
             (true, _) => "data",
@@ -68,18 +76,18 @@ fn mixed_profiles(fs: &Filesystem) -> Vec<String> {
             (false, false) => "metadata",
         };
         let entry = kinds.entry(kind).or_default().entry(chunk.profile()).or_default();
-        entry.0 += 1;
-        entry.1 = entry.1.saturating_add(chunk.len_bytes());
-        entry.2.extend(chunk.stripes().iter().map(|stripe| stripe.devid));
+        entry.block_groups += 1;
+        entry.bytes = entry.bytes.saturating_add(chunk.len_bytes());
+        entry.on.extend(chunk.stripes().iter().map(|stripe| stripe.devid));
     }
     let several = kinds.into_iter().filter(|(_, profiles)| profiles.len() > 1);
     several
         .map(|(kind, profiles)| {
             let list: Vec<String> = profiles
                 .iter()
-                .map(|(profile, (chunks, bytes, on))| {
+                .map(|(profile, Kept { block_groups, bytes, on })| {
                     let on: Vec<String> = on.iter().map(ToString::to_string).collect();
-                    format!("{profile} ({chunks} block groups, {bytes} bytes, on devid {})", on.join(" and "))
+                    format!("{profile} ({block_groups} block groups, {bytes} bytes, on devid {})", on.join(" and "))
                 })
                 .collect();
             format!("{kind} exists in profiles {}: not all of it has the same redundancy", list.join(" and "))
