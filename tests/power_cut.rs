@@ -14,7 +14,7 @@ use mirrortool::device::{ReadDevice, Survivors, WriteDevice};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::repair::journal::{Journal, LogHeader, LogMember, LogReader};
 use mirrortool::repair::undo::UndoPlan;
-use mirrortool::repair::{ApplyOptions, PlanOptions, RepairSummary, Target, apply, plan};
+use mirrortool::repair::{ApplyOptions, LogStore, PlanOptions, RepairSummary, Target, apply, plan, repair_at_once};
 use mirrortool::scrub::finding::Finding;
 use mirrortool::scrub::mend::Choice;
 use mirrortool::scrub::outcome::{ScrubOutcome, Verdict};
@@ -30,6 +30,13 @@ struct Case {
     images: Images,
     bases: Vec<Arc<dyn ReadDevice>>,
     findings: Vec<Finding>,
+}
+
+/// Which way, with which size of a batch.
+#[derive(Clone, Copy)]
+enum How {
+    ByPlan(usize),
+    AtOnce(usize),
 }
 
 /// What the devices hold beside the images, by place in the list of images.
@@ -58,20 +65,29 @@ impl Case {
     }
 
     /// Repairs what is on the overlays, with a batch per write or one for all.
-    fn repair(&self, overlays: &[Arc<Overlay>], log: &MemoryLog, batch_bytes: usize) -> (ScrubOutcome, RepairSummary) {
+    fn repair(&self, overlays: &[Arc<Overlay>], log: &MemoryLog, how: How) -> (ScrubOutcome, RepairSummary) {
         let fs = self.open(overlays);
         let scrub = ScrubOptions { threads_per_device: 1, ..ScrubOptions::default() };
         let options = PlanOptions { scrub: &scrub, choice: Choice::Nobody, salvage: None, from: Some(&self.findings) };
-        let mut planned = plan(&fs, &options, &Progress::default()).unwrap();
         let devices = fs.members().map(|member| {
             let number = self.images.paths.iter().position(|path| path == member.path()).unwrap();
             (member.devid(), Arc::clone(&overlays[number]) as Arc<dyn WriteDevice>)
         });
         let target = Target::new(&fs, devices).unwrap();
+        let (How::ByPlan(batch_bytes) | How::AtOnce(batch_bytes)) = how;
+        let apply_options = ApplyOptions { batch_bytes, ..ApplyOptions::of(&options) };
+        if let How::AtOnce(_) = how {
+            let store = log.clone();
+            let make = move || Ok(Box::new(store) as Box<dyn LogStore>);
+            let mut journal = Journal::on_demand(&header(&fs), Box::new(make));
+            let (planned, summary) =
+                repair_at_once(&fs, &apply_options, &target, &mut journal, &Progress::default()).unwrap();
+            return (planned.outcome, summary);
+        }
+        let mut planned = plan(&fs, &options, &Progress::default()).unwrap();
         let Ok(mut journal) = Journal::start(Box::new(log.clone()), &header(&fs)) else {
             return (planned.outcome, RepairSummary::default());
         };
-        let apply_options = ApplyOptions { batch_bytes, ..ApplyOptions::of(&options) };
         let summary = apply(&fs, &mut planned, &apply_options, &target, &mut journal, &Progress::default());
         (planned.outcome, summary)
     }
@@ -130,6 +146,8 @@ fn header(fs: &Filesystem) -> LogHeader {
     }
 }
 
+const HOWS: [How; 4] = [How::ByPlan(1), How::ByPlan(usize::MAX), How::AtOnce(1), How::AtOnce(usize::MAX)];
+
 /// What a disk may do with `pending` writes.
 fn fates(pending: usize) -> Vec<Survivors> {
     let mut fates = vec![Survivors::None, Survivors::All];
@@ -139,11 +157,11 @@ fn fates(pending: usize) -> Vec<Survivors> {
     fates
 }
 
-fn cut_everywhere(recipe: &str, batch_bytes: usize) {
+fn cut_everywhere(recipe: &str, how: How) {
     let case = Case::new(recipe);
     let power = Power::default();
     let overlays = case.overlays(&case.untouched(), &power);
-    let (outcome, summary) = case.repair(&overlays, &MemoryLog::new(power.clone()), batch_bytes);
+    let (outcome, summary) = case.repair(&overlays, &MemoryLog::new(power.clone()), how);
     assert_eq!(outcome.verdict, Verdict::Corrected, "{summary:?}");
     let repaired: State = overlays.iter().map(|overlay| overlay.after_cut(&Survivors::None)).collect();
     assert!(case.difference(&repaired, &case.untouched()).is_some());
@@ -153,7 +171,7 @@ fn cut_everywhere(recipe: &str, batch_bytes: usize) {
         let power = Power::cut_after(*cut);
         let overlays = case.overlays(&case.untouched(), &power);
         let log = MemoryLog::new(power.clone());
-        let (outcome, _) = case.repair(&overlays, &log, batch_bytes);
+        let (outcome, _) = case.repair(&overlays, &log, how);
         if outcome.verdict == Verdict::Corrected && power.steps() > *cut {
             return Err(format!("cut {cut}: said to be corrected"));
         }
@@ -161,7 +179,7 @@ fn cut_everywhere(recipe: &str, batch_bytes: usize) {
         for fate in fates(pending) {
             let state: State = overlays.iter().map(|overlay| overlay.after_cut(&fate)).collect();
             let again = case.overlays(&state, &Power::default());
-            let (outcome, _) = case.repair(&again, &MemoryLog::new(Power::default()), batch_bytes);
+            let (outcome, _) = case.repair(&again, &MemoryLog::new(Power::default()), how);
             let resumed: State = again.iter().map(|overlay| overlay.after_cut(&Survivors::None)).collect();
             if let Some(place) = case.difference(&resumed, &repaired) {
                 return Err(format!("cut {cut}, {fate:?}: resumed to something else at {place}"));
@@ -182,23 +200,28 @@ fn cut_everywhere(recipe: &str, batch_bytes: usize) {
 
 #[test]
 fn a_mirror_with_a_bad_super_block_survives_a_cut_after_every_write() {
-    cut_everywhere("superblock-first-bad", 1);
+    for how in HOWS {
+        cut_everywhere("superblock-first-bad", how);
+    }
 }
 
 #[test]
 fn a_row_with_bad_data_and_bad_parity_survives_a_cut_after_every_write() {
-    cut_everywhere("raid6-column-and-p", 1);
-    cut_everywhere("raid6-column-and-p", usize::MAX);
+    for how in HOWS {
+        cut_everywhere("raid6-column-and-p", how);
+    }
 }
 
 #[test]
 fn a_node_of_which_one_copy_is_left_survives_a_cut_after_every_write() {
-    cut_everywhere("node-three-of-four", 1);
-    cut_everywhere("node-three-of-four", usize::MAX);
+    for how in HOWS {
+        cut_everywhere("node-three-of-four", how);
+    }
 }
 
 #[test]
 fn a_member_that_is_brought_up_to_date_survives_a_cut_after_every_write() {
-    cut_everywhere("stale-member", 1);
-    cut_everywhere("stale-member", usize::MAX);
+    for how in HOWS {
+        cut_everywhere("stale-member", how);
+    }
 }

@@ -8,7 +8,8 @@ use mirrortool::device::{Consent, DeviceError, WriteDevice, open_write};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::repair::journal::{FileLog, LogHeader, LogMember};
 use mirrortool::repair::{
-    ApplyOptions, FromBadCopies, Journal, PlanOptions, Planned, RepairSummary, Target, apply, check_unused, plan,
+    ApplyOptions, FromBadCopies, Journal, LogStore, PlanOptions, Planned, RepairSummary, Target, apply, check_unused,
+    plan, repair_at_once,
 };
 use mirrortool::report::{RepairReport, Report, SavedReport, read_report};
 use mirrortool::scrub::mend::{Choice, Salvage};
@@ -111,42 +112,89 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
         salvage: job.repair.salvage(),
         from: from.as_ref().map(|saved| &saved.findings[..]),
     };
-    let planning = || plan(&filesystem, &options, &progress);
-    let shown = || watch::with_bar(&progress, job.report.shows_progress(), planning);
-    let mut planned = watch::with_limit(&progress, job.time_limit, shown)?;
-    job.report.name_owners(&filesystem, &mut planned.outcome);
     let omitted = from.as_ref().map_or(0, |saved| saved.findings_omitted);
+    let members = if job.is_at_once() { open_all(&filesystem)? } else { None };
+    let mut done = match members {
+        Some(members) => at_once(job, &filesystem, members, &options, &progress)?,
+        None => by_plan(job, &filesystem, &options, &progress)?,
+    };
+    let outcome = &mut done.planned.outcome;
+    job.report.name_owners(&filesystem, outcome);
     if omitted > 0 {
-        planned.outcome.notes.push(format!("{omitted} findings are not listed in the report and were not looked at"));
+        outcome.notes.push(format!("{omitted} findings are not listed in the report and were not looked at"));
+        outcome.verdict = outcome.verdict.max(Verdict::Correctable);
     }
-    let is_whole = planned.outcome.status == Status::Finished;
-    if job.dry_run || planned.plan.is_empty() || !is_whole || !consents(job, &planned)? {
-        return job.show(sink, &planned, None, None);
-    }
-    let log = job.undo_log(&filesystem)?;
-    let summary = carry_out(job, &filesystem, &mut planned, &options, log.as_deref(), &progress)?;
-    if let Some(error) = &summary.log_error {
+    if let Some(error) = done.summary.as_ref().and_then(|summary| summary.log_error.as_ref()) {
         output::warn(&format!("the undo log cannot be written, nothing was written after that: {error}"));
     }
-    if omitted > 0 {
-        planned.outcome.verdict = planned.outcome.verdict.max(Verdict::Correctable);
-    }
-    if job.repair.verify && planned.outcome.status == Status::Finished {
+    if job.repair.verify && done.summary.is_some() && outcome.status == Status::Finished {
         drop(filesystem);
-        job.verify(&scrub_options, &progress, &mut planned.outcome)?;
+        job.verify(&scrub_options, &progress, outcome)?;
     }
-    job.show(sink, &planned, Some(&summary), log.as_deref())
+    job.show(sink, &done)
+}
+
+/// A repair, or only the plan of one.
+struct Done {
+    planned: Planned,
+    summary: Option<RepairSummary>,
+    undo_log: Option<PathBuf>,
+}
+
+/// With consent beforehand: one pass over the members.
+fn at_once(
+    job: &Job<'_>,
+    filesystem: &Filesystem,
+    members: Vec<(DeviceId, Arc<dyn WriteDevice>)>,
+    options: &PlanOptions<'_>,
+    progress: &Progress,
+) -> anyhow::Result<Done> {
+    let target = Target::new(filesystem, members)?;
+    let undo_log = job.undo_log(filesystem)?;
+    let mut journal = match undo_log.clone() {
+        Some(path) => {
+            ensure!(!path.exists(), "the undo log {} exists already", path.display());
+            let make = move || Ok(Box::new(FileLog::create(&path)?) as Box<dyn LogStore>);
+            Journal::on_demand(&log_header(filesystem), Box::new(make))
+        }
+        None => Journal::none(),
+    };
+    let options = ApplyOptions::of(options);
+    let repairing = || repair_at_once(filesystem, &options, &target, &mut journal, progress);
+    let shown = || watch::with_bar(progress, job.report.shows_progress(), repairing);
+    let (planned, summary) = watch::with_limit(progress, job.time_limit, shown)?;
+    Ok(Done { planned, summary: Some(summary), undo_log: undo_log.filter(|path| path.exists()) })
+}
+
+/// Scrubs, shows what is to be done or asks, and does it.
+fn by_plan(
+    job: &Job<'_>,
+    filesystem: &Filesystem,
+    options: &PlanOptions<'_>,
+    progress: &Progress,
+) -> anyhow::Result<Done> {
+    let planning = || plan(filesystem, options, progress);
+    let shown = || watch::with_bar(progress, job.report.shows_progress(), planning);
+    let mut planned = watch::with_limit(progress, job.time_limit, shown)?;
+    let is_whole = planned.outcome.status == Status::Finished;
+    if job.dry_run || planned.plan.is_empty() || !is_whole || !consents(job, &planned)? {
+        return Ok(Done { planned, summary: None, undo_log: None });
+    }
+    let undo_log = job.undo_log(filesystem)?;
+    let summary = carry_out(job, filesystem, &mut planned, options, undo_log.as_deref(), progress)?;
+    Ok(Done { planned, summary: Some(summary), undo_log })
 }
 
 impl Job<'_> {
-    fn show(
-        &self,
-        sink: ReportSink<'_>,
-        planned: &Planned,
-        summary: Option<&RepairSummary>,
-        undo_log: Option<&Path>,
-    ) -> anyhow::Result<exit::Code> {
-        let repair = Some(RepairReport { plan: &planned.plan, summary, undo_log });
+    /// Whether the user has agreed to whatever the scrub finds.
+    fn is_at_once(&self) -> bool {
+        self.repair.yes && !self.dry_run && self.from.is_none()
+    }
+
+    fn show(&self, sink: ReportSink<'_>, done: &Done) -> anyhow::Result<exit::Code> {
+        let Done { planned, summary, undo_log } = done;
+        let repair =
+            Some(RepairReport { plan: &planned.plan, summary: summary.as_ref(), undo_log: undo_log.as_deref() });
         sink.write(Report { command: self.command, outcome: &planned.outcome, repair })?;
         Ok(self.report.exit_code(&planned.outcome))
     }
@@ -201,6 +249,19 @@ fn carry_out(
     Ok(watch::with_bar(progress, job.report.shows_progress(), writing))
 }
 
+/// All members, exclusively; `None` where one cannot be written, which the plan may have no need for.
+fn open_all(filesystem: &Filesystem) -> anyhow::Result<Option<Vec<(DeviceId, Arc<dyn WriteDevice>)>>> {
+    let mut devices = Vec::new();
+    for member in filesystem.members().filter(|member| !member.is_seed()) {
+        match open_write(member.path(), Consent::given_by_user()) {
+            Ok(device) => devices.push((member.devid(), device)),
+            Err(DeviceError::ReadOnly { .. } | DeviceError::PermissionDenied { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Some(devices))
+}
+
 /// All members, exclusively, so that nobody uses the others meanwhile; one that cannot be written need not be where the
 /// plan leaves it alone.
 fn open_members(filesystem: &Filesystem, planned: &Planned) -> anyhow::Result<Vec<(DeviceId, Arc<dyn WriteDevice>)>> {
@@ -217,7 +278,7 @@ fn open_members(filesystem: &Filesystem, planned: &Planned) -> anyhow::Result<Ve
     Ok(devices)
 }
 
-fn start_log(path: &Path, filesystem: &Filesystem) -> anyhow::Result<Journal> {
+fn log_header(filesystem: &Filesystem) -> LogHeader {
     let member = |member: &Arc<mirrortool::volume::Member>| LogMember {
         devid: member.devid(),
         uuid: member.uuid(),
@@ -225,15 +286,18 @@ fn start_log(path: &Path, filesystem: &Filesystem) -> anyhow::Result<Journal> {
         generation: member.generation(),
         path: fs::canonicalize(member.path()).unwrap_or_else(|_| member.path().to_owned()),
     };
-    let header = LogHeader {
+    LogHeader {
         fsid: filesystem.superblock().fsid(),
         generation: filesystem.superblock().generation(),
         created: SystemTime::now(),
         members: filesystem.members().map(member).collect(),
-    };
+    }
+}
+
+fn start_log(path: &Path, filesystem: &Filesystem) -> anyhow::Result<Journal> {
     let cannot = || format!("cannot write the undo log {}", path.display());
     let file = FileLog::create(path).with_context(cannot)?;
-    Journal::start(Box::new(file), &header).with_context(cannot)
+    Journal::start(Box::new(file), &log_header(filesystem)).with_context(cannot)
 }
 
 fn saved_report(path: &Path) -> anyhow::Result<SavedReport> {

@@ -52,6 +52,11 @@ impl<'a> Writer<'a> {
         Self { target, journal, dropped: BTreeMap::new() }
     }
 
+    /// Devices that have failed before.
+    pub(super) fn drop_devices(&mut self, failed: &BTreeMap<DeviceId, Failure>) {
+        self.dropped.extend(failed);
+    }
+
     /// The devices that failed, and how.
     pub(super) fn into_dropped(self) -> BTreeMap<DeviceId, Failure> {
         self.dropped

@@ -5,10 +5,13 @@
 //! stable storage. Never chooses a winner among copies without checksum by itself.
 
 mod apply;
+mod at_once;
 mod batch;
 mod fingerprint;
 pub mod journal;
+mod ledger;
 mod outcome;
+mod pipeline;
 mod plan;
 mod preflight;
 mod salvage;
@@ -17,6 +20,7 @@ mod target;
 pub mod undo;
 
 pub use apply::{ApplyOptions, apply};
+pub use at_once::repair_at_once;
 pub use fingerprint::Fingerprint;
 pub use journal::{Journal, LogStore};
 pub use outcome::{Failure, RepairSummary, StepState};

@@ -9,7 +9,7 @@ use super::preflight::check_may_write;
 use crate::filesystem::Filesystem;
 use crate::scrub::finding::{Finding, FindingKind, Problem, RepairState};
 use crate::scrub::mend::{Choice, Mend, Mending, Places, Salvage, Source};
-use crate::scrub::outcome::{ScrubOutcome, Status};
+use crate::scrub::outcome::ScrubOutcome;
 use crate::scrub::reserved::{Occupant, occupant, touches_superblock};
 use crate::scrub::{Progress, ScrubOptions, scrub_and_mend};
 use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum, Physical};
@@ -58,7 +58,7 @@ pub struct Step {
 }
 
 impl Step {
-    fn of(mend: &Mend) -> Self {
+    pub(super) fn of(mend: &Mend) -> Self {
         let bytes = mend.bytes.as_slice();
         Self {
             kind: mend.kind,
@@ -153,6 +153,11 @@ impl RepairPlan {
         self.steps.iter().map(|step| step.place.devid).collect()
     }
 
+    /// A plan of these steps, which are in order.
+    pub(super) fn of(steps: Vec<Step>, withheld: Vec<WithheldStep>) -> Self {
+        Self { steps, withheld }
+    }
+
     /// The windows that hold the steps.
     pub(super) fn places(&self, fs: &Filesystem) -> Places {
         let blocks = self.steps.iter().filter(|step| step.kind != FindingKind::Superblock);
@@ -161,15 +166,21 @@ impl RepairPlan {
 
     /// The number of the step for exactly this place.
     pub(super) fn position(&self, place: DevicePhysical, is_superblock: bool) -> Option<usize> {
-        let order = |step: &Step| (step.kind == FindingKind::Superblock, step.place);
-        let first = self.steps.partition_point(|step| order(step) < (is_superblock, place));
-        self.steps.get(first).filter(|step| order(step) == (is_superblock, place)).map(|_| first)
+        let first = self.steps.partition_point(|step| in_order(step) < (is_superblock, place));
+        self.steps.get(first).filter(|step| in_order(step) == (is_superblock, place)).map(|_| first)
     }
+}
+
+/// The order of a plan. Super blocks come last: while one of a device is being written, another that is whole must be on
+/// it, hence copy by copy.
+pub(super) fn in_order(step: &Step) -> (bool, DevicePhysical) {
+    (step.kind == FindingKind::Superblock, step.place)
 }
 
 /// Scrubs and plans. A run that was cancelled has an incomplete plan, and its outcome says so.
 pub fn plan(fs: &Filesystem, options: &PlanOptions<'_>, progress: &Progress) -> Result<Planned, RepairError> {
     check_may_write(fs)?;
+    super::split::check_same_history(fs)?;
     let places = options.from.map(|findings| Places::of_findings(findings, fs.chunks()));
     let steps: Mutex<Vec<Step>> = Mutex::default();
     let sink = |mends: Vec<Mend>| {
@@ -178,13 +189,8 @@ pub fn plan(fs: &Filesystem, options: &PlanOptions<'_>, progress: &Progress) -> 
     };
     let mending = Mending { places: places.as_ref(), choice: options.choice, salvage: options.salvage, sink: &sink };
     let outcome = scrub_and_mend(fs, options.scrub, progress, &mending)?;
-    if outcome.status == Status::Finished {
-        super::split::check_same_history(fs, &outcome.findings)?;
-    }
     let mut steps = steps.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // While one super block of a device is being written, another that is whole must be on it: hence copy by copy.
-    let is_superblock = |step: &Step| step.kind == FindingKind::Superblock;
-    steps.sort_by_key(|step| (is_superblock(step), step.place));
+    steps.sort_by_key(in_order);
     let broken = broken_links(&outcome.findings);
     let mut plan = RepairPlan::default();
     for step in steps {
@@ -196,13 +202,27 @@ pub fn plan(fs: &Filesystem, options: &PlanOptions<'_>, progress: &Progress) -> 
     Ok(Planned { outcome, plan })
 }
 
+/// The plan for steps that had to wait for the end of the scrub.
+pub(super) fn settle_deferred(
+    mut deferred: Vec<Step>,
+    mut withheld: Vec<WithheldStep>,
+    findings: &[Finding],
+) -> RepairPlan {
+    deferred.sort_by_key(in_order);
+    let broken = broken_links(findings);
+    let is_broken = |step: &Step| step.kind == FindingKind::Metadata && broken.contains(&step.logical);
+    let (bad, good): (Vec<Step>, Vec<Step>) = deferred.into_iter().partition(is_broken);
+    withheld.extend(bad.into_iter().map(|step| WithheldStep { step, why: Withheld::BrokenLink }));
+    RepairPlan::of(good, withheld)
+}
+
 /// Tree blocks that verify in themselves while their parents describe others.
 fn broken_links(findings: &[Finding]) -> BTreeSet<Logical> {
     let is_broken = |f: &&Finding| f.kind == FindingKind::Metadata && f.repair == RepairState::Impossible;
     findings.iter().filter(is_broken).map(|f| f.logical).collect()
 }
 
-fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>) -> Option<Withheld> {
+pub(super) fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>) -> Option<Withheld> {
     let devid = step.place.devid;
     let member = fs.volume().member(devid)?;
     if member.is_seed() {

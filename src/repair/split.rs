@@ -15,7 +15,6 @@ use super::fingerprint::Fingerprint;
 use super::preflight::{Refusal, SplitBrain, SplitProof};
 use crate::filesystem::{Filesystem, OpenOptions};
 use crate::format::Superblock;
-use crate::scrub::finding::{Evidence, Finding, FindingKind, Problem};
 use crate::tree::block::check_block;
 use crate::tree::{LostBlock, ParentCheck, TreeBlock, Visit, Visitor, walk};
 use crate::units::{DeviceId, Generation, Logical};
@@ -23,19 +22,18 @@ use crate::volume::{DeviceSet, Member, Opened, SetOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Tree blocks of the smaller side that are compared at most, the newest transactions first: 64 Ki blocks of 16 KiB are
-/// 1 GiB to read.
+/// Tree blocks of each side that are looked at, at most: 64 Ki blocks of 16 KiB are 1 GiB to read.
 const MAX_COMPARED: usize = 64 << 10;
-/// Transactions of the smaller side that are looked at: what was written alone is the newest there is.
+/// Transactions of the older side that are looked at: what was written alone is the newest there is.
 const MAX_TRANSACTIONS: u64 = 64;
 
-/// Refuses a set of members with different histories. `findings` are those of a whole scrub.
-pub(super) fn check_same_history(fs: &Filesystem, findings: &[Finding]) -> Result<(), Refusal> {
+/// Refuses a set of members with different histories.
+pub(super) fn check_same_history(fs: &Filesystem) -> Result<(), Refusal> {
     let newest = fs.superblock();
     let Some(speaker) = fs.members().find(|member| member.superblock() == newest) else { return Ok(()) };
     let others = fs.members().filter(|member| !member.is_seed() && member.devid() != speaker.devid());
     for member in others {
-        if let Some(proof) = proof_against(fs, member, findings) {
+        if let Some(proof) = proof_against(fs, member) {
             return Err(Refusal::SplitBrain(Box::new(SplitBrain {
                 one: member.path().to_owned(),
                 one_devid: member.devid(),
@@ -50,15 +48,13 @@ pub(super) fn check_same_history(fs: &Filesystem, findings: &[Finding]) -> Resul
     Ok(())
 }
 
-fn proof_against(fs: &Filesystem, member: &Arc<Member>, findings: &[Finding]) -> Option<SplitProof> {
+fn proof_against(fs: &Filesystem, member: &Arc<Member>) -> Option<SplitProof> {
     let newest = fs.superblock();
     let (own, generation) = (member.superblock(), member.generation());
     if generation == newest.generation() {
         return different_roots(own, newest).or_else(|| different_root_blocks(fs));
     }
-    backup_disagrees(own, newest)
-        .or_else(|| findings.iter().find_map(|finding| missed_before_leaving(finding, member)))
-        .or_else(|| own_blocks(fs, member))
+    backup_disagrees(own, newest).or_else(|| own_blocks(fs, generation)).or_else(|| blocks_from_before(fs, generation))
 }
 
 fn different_roots(own: &Superblock, newest: &Superblock) -> Option<SplitProof> {
@@ -87,52 +83,41 @@ fn different_root_blocks(fs: &Filesystem) -> Option<SplitProof> {
     })
 }
 
-/// A block of the newest side, from before the member left, that is an older block there.
-fn missed_before_leaving(finding: &Finding, member: &Member) -> Option<SplitProof> {
-    if finding.kind != FindingKind::Metadata
-        || finding.devid != member.devid()
-        || finding.problem != Problem::Generation
-    {
-        return None;
-    }
-    match finding.evidence {
-        Evidence::Number { have, expect } if have < expect && expect <= member.generation().raw() => {
-            Some(SplitProof::Missed {
-                at: finding.logical,
-                have: Generation::new(have),
-                expect: Generation::new(expect),
-            })
-        }
-        _ => None,
-    }
-}
-
-/// Blocks of the member's own last transactions, compared with what the newest side has in their places.
-fn own_blocks(fs: &Filesystem, member: &Arc<Member>) -> Option<SplitProof> {
-    let alone = open_side(fs, member.generation())?;
-    let from = Generation::new(member.generation().raw().saturating_sub(MAX_TRANSACTIONS));
-    let mut blocks = Recent { from, seen: BTreeMap::new() };
-    for root in alone.all_roots() {
-        walk(&alone, &root, &mut blocks);
-    }
+/// Blocks of the older side's own last transactions, compared with what the newest side has in their places. Something
+/// newer there is as it should be.
+fn own_blocks(fs: &Filesystem, generation: Generation) -> Option<SplitProof> {
+    let alone = open_side(fs, generation)?;
     let newest = fs.superblock().generation();
-    let is_newest = |devid: DeviceId| fs.volume().member(devid).is_some_and(|m| m.generation() == newest);
-    blocks.seen.iter().find_map(|(at, own)| compare(fs, *at, *own, &is_newest))
+    let blocks = Recent::of(&alone, generation);
+    blocks.seen.iter().find_map(|(at, (expect, own))| {
+        copies_that_verify(fs, *at, &ParentCheck::default(), on(fs, newest)).into_iter().find_map(|(have, bytes)| {
+            if have < *expect {
+                return Some(SplitProof::Missed { at: *at, have, expect: *expect });
+            }
+            let differs = have == *expect && Fingerprint::of(&bytes) != *own;
+            differs.then_some(SplitProof::Block { at: *at, generation: have })
+        })
+    })
 }
 
-fn compare(
-    fs: &Filesystem,
-    at: Logical,
-    (expect, own): (Generation, Fingerprint),
-    is_newest: &dyn Fn(DeviceId) -> bool,
-) -> Option<SplitProof> {
-    let there = copies_that_verify(fs, at, &ParentCheck::default(), is_newest);
-    there.iter().find_map(|(have, bytes)| {
-        if *have < expect {
-            return Some(SplitProof::Missed { at, have: *have, expect });
-        }
-        (*have == expect && Fingerprint::of(bytes) != own).then_some(SplitProof::Block { at, generation: expect })
+/// Blocks of the newest side from before the older one left: they are there as well, the same ones.
+fn blocks_from_before(fs: &Filesystem, generation: Generation) -> Option<SplitProof> {
+    let blocks = Recent::of(fs, generation);
+    blocks.seen.iter().find_map(|(at, (expect, ours))| {
+        copies_that_verify(fs, *at, &ParentCheck::default(), on(fs, generation)).into_iter().find_map(
+            |(have, bytes)| {
+                if have != *expect {
+                    return Some(SplitProof::Missed { at: *at, have, expect: *expect });
+                }
+                (Fingerprint::of(&bytes) != *ours).then_some(SplitProof::Block { at: *at, generation: have })
+            },
+        )
     })
+}
+
+/// The devices whose last transaction this is.
+fn on(fs: &Filesystem, generation: Generation) -> impl Fn(DeviceId) -> bool {
+    move |devid| fs.volume().member(devid).is_some_and(|member| member.generation() == generation)
 }
 
 /// The copies of a block on the chosen devices that verify, each with its generation.
@@ -165,15 +150,29 @@ fn open_side(fs: &Filesystem, generation: Generation) -> Option<Filesystem> {
     Filesystem::open(set, &OpenOptions::default()).ok()
 }
 
-/// Blocks of the last transactions, by address.
+/// Blocks of the last transactions up to one, by address.
 struct Recent {
     from: Generation,
+    upto: Generation,
+    /// How many blocks were looked at.
+    visited: usize,
     seen: BTreeMap<Logical, (Generation, Fingerprint)>,
+}
+
+impl Recent {
+    fn of(side: &Filesystem, upto: Generation) -> Self {
+        let from = Generation::new(upto.raw().saturating_sub(MAX_TRANSACTIONS));
+        let mut recent = Self { from, upto, visited: 0, seen: BTreeMap::new() };
+        for root in side.all_roots() {
+            walk(side, &root, &mut recent);
+        }
+        recent
+    }
 }
 
 impl Visitor for Recent {
     fn pointer(&mut self, at: Logical, check: &ParentCheck) -> Visit {
-        if self.seen.len() >= MAX_COMPARED {
+        if self.visited >= MAX_COMPARED {
             return Visit::Stop;
         }
         // What is below an old block is older still.
@@ -182,8 +181,11 @@ impl Visitor for Recent {
     }
 
     fn block(&mut self, block: &Arc<TreeBlock>) -> Visit {
+        self.visited += 1;
         let header = block.header();
-        self.seen.insert(header.bytenr, (header.generation, Fingerprint::of(block.bytes())));
+        if header.generation <= self.upto {
+            self.seen.insert(header.bytenr, (header.generation, Fingerprint::of(block.bytes())));
+        }
         Visit::Into
     }
 

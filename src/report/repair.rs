@@ -105,6 +105,9 @@ pub(super) fn write_text(report: &RepairReport<'_>, max_steps: usize, out: &mut 
 }
 
 fn write_summary(report: &RepairReport<'_>, summary: &RepairSummary, out: &mut dyn Write) -> io::Result<()> {
+    if report.plan.is_empty() {
+        return Ok(());
+    }
     let size = human::size(summary.bytes_repaired);
     let rate = human::size(human::rate(summary.bytes_repaired, summary.duration) as u64);
     let (repaired, took) = (human::count(report.repaired(), "finding"), human::clock(summary.duration));

@@ -1,0 +1,74 @@
+//! Repair in one pass over the file system: what a window proves is written while the next windows are read. The plan is
+//! what was done.
+//!
+//! Only data and the parity of data are written meanwhile. Tree blocks wait until the scrub has held them against their
+//! parents, super blocks until all else is written; both are then proved again and written by [`super::apply`]'s rules.
+
+use super::RepairError;
+use super::apply::{ApplyOptions, carry_out};
+use super::batch::Writer;
+use super::journal::Journal;
+use super::ledger::{Book, Intake, Ledger};
+use super::outcome::{RepairSummary, StepState, settle};
+use super::pipeline::{Ended, Reading, run};
+use super::plan::{Planned, RepairPlan, Step, in_order, settle_deferred};
+use super::preflight::check_may_write;
+use super::split::check_same_history;
+use super::target::Target;
+use crate::filesystem::Filesystem;
+use crate::scrub::outcome::Status;
+use crate::scrub::{Progress, ScrubError};
+use std::io;
+use std::time::Instant;
+
+/// Scrubs and repairs. What is refused has been refused before anything is written. Ends early, between two batches, when
+/// `progress` is cancelled or the log cannot be written.
+pub fn repair_at_once(
+    fs: &Filesystem,
+    options: &ApplyOptions<'_>,
+    target: &Target,
+    journal: &mut Journal,
+    progress: &Progress,
+) -> Result<(Planned, RepairSummary), RepairError> {
+    let clock = Instant::now();
+    check_may_write(fs)?;
+    check_same_history(fs)?;
+    let ledger = Ledger::new(Intake::AtOnce(fs), None);
+    let reading = Reading { fs, options, scrub: options.scrub, places: None, progress };
+    let Ended { scrubbed, early, dropped, log_error } = run(&reading, &ledger, Writer::new(target, journal), progress);
+    let lost_thread = || ScrubError::Memory(io::ErrorKind::Other.into());
+    let outcome = scrubbed.ok_or_else(lost_thread)??;
+    let Book { steps, states, withheld, deferred } = ledger.close(early);
+    let mut summary = RepairSummary { dropped, log_error, ..RepairSummary::default() };
+    let rest = settle_deferred(deferred, withheld, &outcome.findings);
+    let mut planned = Planned { outcome, plan: rest };
+    let mut rest_states = vec![StepState::Pending; planned.plan.steps().len()];
+    if !early && !planned.plan.is_empty() && planned.outcome.status == Status::Finished {
+        let mut writer = Writer::new(target, journal);
+        writer.drop_devices(&summary.dropped);
+        let late = carry_out(fs, &planned, options, writer, progress);
+        rest_states = late.states;
+        summary.dropped.extend(late.dropped);
+        summary.log_error = late.log_error;
+    }
+    let all = steps.into_iter().zip(states);
+    let rest = planned.plan.steps().to_vec().into_iter().zip(rest_states);
+    let (steps, states) = sorted(all.chain(rest).collect());
+    let done = steps.iter().zip(&states).filter(|(_, state)| **state == StepState::Done);
+    summary.bytes_repaired = done.map(|(step, _)| step.len_bytes).sum();
+    summary.is_interrupted = states.contains(&StepState::Pending);
+    summary.states = states;
+    planned.plan = RepairPlan::of(steps, planned.plan.withheld().to_vec());
+    if summary.is_interrupted || early {
+        planned.outcome.status = Status::Interrupted;
+    }
+    summary.duration = clock.elapsed();
+    settle(&mut planned.outcome, &planned.plan, &summary);
+    Ok((planned, summary))
+}
+
+/// In the order of a plan.
+fn sorted(mut pairs: Vec<(Step, StepState)>) -> (Vec<Step>, Vec<StepState>) {
+    pairs.sort_by_key(|(step, _)| in_order(step));
+    pairs.into_iter().unzip()
+}

@@ -1,0 +1,152 @@
+//! Three things at once: windows are read and proved, a batch is written, the batch before it is read back.
+
+use super::apply::ApplyOptions;
+use super::batch::{Write, Writer, Written, read_back};
+use super::ledger::Ledger;
+use super::outcome::Failure;
+use crate::filesystem::Filesystem;
+use crate::scrub::finding::FindingKind;
+use crate::scrub::mend::{Mend, Mending, Places};
+use crate::scrub::outcome::ScrubOutcome;
+use crate::scrub::{Progress, ScrubError, ScrubOptions, scrub_and_mend};
+use crate::units::DeviceId;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Windows that wait to be written, with old and new bytes: 4 x 2 MiB per bad stripe.
+const WINDOWS_AHEAD: usize = 4;
+/// Batches that wait to be read back, beside the one that is and the one that is written: 3 x 16 MiB, and 16 MiB of old
+/// bytes.
+const BATCHES_UNREAD: usize = 1;
+
+/// What is read, and who can stop it.
+pub(super) struct Reading<'a> {
+    pub(super) fs: &'a Filesystem,
+    pub(super) options: &'a ApplyOptions<'a>,
+    pub(super) scrub: &'a ScrubOptions,
+    pub(super) places: Option<&'a Places>,
+    pub(super) progress: &'a Progress,
+}
+
+/// How a run ended.
+pub(super) struct Ended {
+    pub(super) scrubbed: Option<Result<ScrubOutcome, ScrubError>>,
+    /// Steps were left out on purpose.
+    pub(super) early: bool,
+    pub(super) dropped: BTreeMap<DeviceId, Failure>,
+    pub(super) log_error: Option<io::Error>,
+}
+
+/// Scrubs, and writes what the ledger admits. `cancel` ends it between two batches.
+pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>, cancel: &Progress) -> Ended {
+    let (sender, receiver) = sync_channel::<Vec<Mend>>(WINDOWS_AHEAD);
+    let (for_reading_back, written) = sync_channel::<Vec<Written>>(BATCHES_UNREAD);
+    let mut run = Run {
+        ledger,
+        writer,
+        cancel,
+        batch: Vec::new(),
+        batch_bytes: 0,
+        full_bytes: reading.options.batch_bytes,
+        superblocks: Vec::new(),
+        log_error: None,
+    };
+    let scrubbed = std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            // After an early end nobody listens any more.
+            let sink = |mends: Vec<Mend>| drop(sender.send(mends));
+            let Reading { fs, options, scrub, places, progress } = *reading;
+            let mending = Mending { places, choice: options.choice, salvage: options.salvage, sink: &sink };
+            scrub_and_mend(fs, scrub, progress, &mending)
+        });
+        scope.spawn(move || written.iter().for_each(|written| ledger.note(read_back(&written))));
+        run.receive(receiver, &for_reading_back);
+        if run.must_end() {
+            reading.progress.cancel();
+        }
+        drop(for_reading_back);
+        run.superblocks();
+        reader.join().ok()
+    });
+    Ended { scrubbed, early: run.must_end(), dropped: run.writer.into_dropped(), log_error: run.log_error }
+}
+
+struct Run<'a> {
+    ledger: &'a Ledger<'a>,
+    writer: Writer<'a>,
+    cancel: &'a Progress,
+    batch: Vec<Write>,
+    batch_bytes: usize,
+    full_bytes: usize,
+    /// Written last, one copy of every device at a time.
+    superblocks: Vec<Write>,
+    log_error: Option<io::Error>,
+}
+
+impl Run<'_> {
+    /// Takes what is proved until there is no more, or until the run has to end. The receiver ends with it.
+    fn receive(&mut self, receiver: Receiver<Vec<Mend>>, for_reading_back: &SyncSender<Vec<Written>>) {
+        for mend in receiver.into_iter().flatten() {
+            self.take(mend);
+            if self.batch_bytes >= self.full_bytes {
+                self.flush(for_reading_back);
+            }
+            if self.must_end() {
+                return;
+            }
+        }
+        self.flush(for_reading_back);
+    }
+
+    fn must_end(&self) -> bool {
+        self.cancel.is_cancelled() || self.log_error.is_some()
+    }
+
+    fn take(&mut self, mend: Mend) {
+        let Some(step) = self.ledger.admit(&mend) else { return };
+        let write = Write { step, place: mend.place, new: mend.bytes.into_vec(), old: mend.before };
+        if mend.kind == FindingKind::Superblock {
+            self.superblocks.push(write);
+        } else {
+            self.batch_bytes += write.new.len();
+            self.batch.push(write);
+        }
+    }
+
+    fn flush(&mut self, for_reading_back: &SyncSender<Vec<Written>>) {
+        self.batch_bytes = 0;
+        let batch = std::mem::take(&mut self.batch);
+        let written = self.commit(batch);
+        // The other end is there as long as this run is.
+        drop(for_reading_back.send(written));
+    }
+
+    fn commit(&mut self, batch: Vec<Write>) -> Vec<Written> {
+        if batch.is_empty() || self.must_end() {
+            return Vec::new();
+        }
+        match self.writer.commit(batch) {
+            Ok(committed) => {
+                self.ledger.note(committed.states);
+                committed.written
+            }
+            Err(error) => {
+                self.log_error = Some(error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// A copy is read back before the next one of the same device is touched.
+    fn superblocks(&mut self) {
+        let mut waiting = std::mem::take(&mut self.superblocks);
+        waiting.sort_by_key(|write| (write.place.physical, write.place.devid));
+        while let Some(first) = waiting.first().map(|write| write.place.physical) {
+            let is_other = |write: &Write| write.place.physical != first;
+            let later = waiting.split_off(waiting.iter().position(is_other).unwrap_or(waiting.len()));
+            let written = self.commit(std::mem::replace(&mut waiting, later));
+            self.ledger.note(read_back(&written));
+        }
+    }
+}
