@@ -75,7 +75,7 @@ fn main() -> Result<()> {
         if !common::is_root() {
             bail!("the kernel's scrub needs root; pass --no-rivals to go without");
         }
-        contenders.extend(Contender::rivals(&setup));
+        contenders.extend(Contender::rivals(&setup, &extents));
     }
     println!("\ncold:");
     measure(&setup, &mut contenders, args.rounds, extents.bytes(), true)?;

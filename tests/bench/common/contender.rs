@@ -16,13 +16,15 @@ type Run<'a> = Box<dyn Fn(&Prepared) -> Result<Option<u64>> + 'a>;
 /// A named contender. The run answers its peak memory in KiB where it is a process of its own.
 pub(crate) struct Contender<'a> {
     pub(crate) name: String,
+    /// The share of all copies' bytes that it reads.
+    pub(crate) share: f64,
     prepare: Prepare<'a>,
     run: Run<'a>,
 }
 
 impl<'a> Contender<'a> {
     fn new(name: &str, run: impl Fn() -> Result<Option<u64>> + 'a) -> Self {
-        Self { name: name.to_owned(), prepare: Box::new(|| Ok(Box::new(()))), run: Box::new(move |_| run()) }
+        Self { name: name.to_owned(), share: 1.0, prepare: Box::new(|| Ok(Box::new(()))), run: Box::new(move |_| run()) }
     }
 
     /// The extents, read with `O_DIRECT`, nothing done with them.
@@ -73,13 +75,14 @@ impl<'a> Contender<'a> {
     }
 
     /// The kernel's scrub in four settings, and btrfs check.
-    pub(crate) fn rivals(setup: &'a Setup) -> Vec<Self> {
+    pub(crate) fn rivals(setup: &'a Setup, extents: &Extents) -> Vec<Self> {
         let mut rivals = Vec::new();
         for direct in [true, false] {
             for (class, options) in [("best-effort", BEST_EFFORT), ("idle", &[][..])] {
                 let loops = if direct { "direct" } else { "buffered" };
                 rivals.push(Self {
                     name: format!("kernel scrub, loop {loops}, {class}"),
+                    share: 1.0,
                     prepare: Box::new(move || Ok(Box::new(setup.mount(direct, true)?))),
                     run: Box::new(move |prepared| {
                         let Some(mounted) = prepared.downcast_ref::<super::setup::Mounted>() else { return Ok(None) };
@@ -92,6 +95,8 @@ impl<'a> Contender<'a> {
         }
         rivals.push(Self {
             name: "btrfs check --check-data-csum".to_owned(),
+            // It is content with the first good copy.
+            share: extents.share_of_one_copy(),
             prepare: Box::new(|| Ok(Box::new(setup.attach(true)?))),
             run: Box::new(|prepared| {
                 let Some(loops) = prepared.downcast_ref::<super::setup::Loops>() else { return Ok(None) };

@@ -25,6 +25,7 @@ type Requests = (Arc<dyn ReadDevice>, Vec<Range<Physical>>);
 pub(crate) struct Extents {
     devices: Vec<Requests>,
     bytes: u64,
+    logical_bytes: u64,
 }
 
 impl Extents {
@@ -32,12 +33,14 @@ impl Extents {
     pub(crate) fn of(fs: &Filesystem) -> Self {
         let mut pieces: BTreeMap<DeviceId, BTreeSet<(Physical, Physical)>> = BTreeMap::new();
         let nodesize = u64::from(fs.geometry().nodesize());
-        let Some(root) = fs.roots().extent else { return Self { devices: Vec::new(), bytes: 0 } };
+        let Some(root) = fs.roots().extent else { return Self { devices: Vec::new(), bytes: 0, logical_bytes: 0 } };
         let mut cursor = Cursor::new(fs, root);
         cursor.seek(&Key::MIN);
+        let mut logical_bytes = 0;
         while let Some((key, _)) = cursor.item() {
             if matches!(key.item_type, key_type::EXTENT_ITEM | key_type::METADATA_ITEM) {
                 let range = ExtentItem::range(&key, nodesize as u32);
+                logical_bytes += range.end - range.start;
                 add_extent(fs, range, &mut pieces);
             }
             cursor.advance();
@@ -51,12 +54,17 @@ impl Extents {
             .into_iter()
             .filter_map(|(devid, pieces)| Some((Arc::clone(fs.device(devid)?), requests(pieces))))
             .collect();
-        Self { devices, bytes }
+        Self { devices, bytes, logical_bytes }
     }
 
     /// Bytes over all copies.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What one copy of everything is of all of them.
+    pub(crate) fn share_of_one_copy(&self) -> f64 {
+        self.logical_bytes as f64 / self.bytes.max(1) as f64
     }
 
     /// Reads everything with the threads and buffers of a scrub; `look` sees each buffer.

@@ -1,4 +1,4 @@
-//! Alternating rounds, and the table of their medians.
+//! Alternating rounds, and the table of their medians. The ratio is that of bytes per second.
 
 use super::{Contender, Setup};
 use anyhow::Result;
@@ -61,8 +61,8 @@ fn print_table(contenders: &[Contender<'_>], samples: &[Vec<Sample>], bytes: u64
             "{:<40} {wall:>9.3} {:>17} {:>8.0} {:>7.2} {:>7.2} {:>9}",
             contender.name,
             format!("{min:.3} - {max:.3}"),
-            mib / wall,
-            base / wall,
+            mib * contender.share / wall,
+            base * contender.share / wall,
             median_of(samples, |s| s.cpu_s),
             peak.map_or_else(String::new, |kib| format!("{:.1}", kib as f64 / 1024.0)),
         );
