@@ -24,7 +24,12 @@ pub(crate) struct Contender<'a> {
 
 impl<'a> Contender<'a> {
     fn new(name: &str, run: impl Fn() -> Result<Option<u64>> + 'a) -> Self {
-        Self { name: name.to_owned(), share: 1.0, prepare: Box::new(|| Ok(Box::new(()))), run: Box::new(move |_| run()) }
+        Self {
+            name: name.to_owned(),
+            share: 1.0,
+            prepare: Box::new(|| Ok(Box::new(()))),
+            run: Box::new(move |_| run()),
+        }
     }
 
     /// The extents, read with `O_DIRECT`, nothing done with them.
