@@ -16,6 +16,7 @@ use mirrortool::scrub::mend::{Choice, Salvage};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
 use mirrortool::units::DeviceId;
+use mirrortool::volume::Member;
 use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -238,7 +239,7 @@ fn carry_out(
     log: Option<&Path>,
     progress: &Progress,
 ) -> anyhow::Result<RepairSummary> {
-    check_unused(filesystem.members().map(|member| member.path()))?;
+    check_unused(filesystem.members().map(|member| &**member).map(Member::path))?;
     let target = Target::new(filesystem, open_members(filesystem, planned)?)?;
     let mut journal = match log {
         Some(path) => start_log(path, filesystem)?,
@@ -279,7 +280,7 @@ fn open_members(filesystem: &Filesystem, planned: &Planned) -> anyhow::Result<Ve
 }
 
 fn log_header(filesystem: &Filesystem) -> LogHeader {
-    let member = |member: &Arc<mirrortool::volume::Member>| LogMember {
+    let member = |member: &Arc<Member>| LogMember {
         devid: member.devid(),
         uuid: member.uuid(),
         len_bytes: member.device().len(),

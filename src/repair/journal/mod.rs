@@ -79,3 +79,6 @@ impl Journal {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
