@@ -250,8 +250,11 @@ fn carry_out(
     Ok(watch::with_bar(progress, job.report.shows_progress(), writing))
 }
 
+/// Members opened for writing.
+type Writable = Vec<(DeviceId, Arc<dyn WriteDevice>)>;
+
 /// All members, exclusively; `None` where one cannot be written, which the plan may have no need for.
-fn open_all(filesystem: &Filesystem) -> anyhow::Result<Option<Vec<(DeviceId, Arc<dyn WriteDevice>)>>> {
+fn open_all(filesystem: &Filesystem) -> anyhow::Result<Option<Writable>> {
     let mut devices = Vec::new();
     for member in filesystem.members().filter(|member| !member.is_seed()) {
         match open_write(member.path(), Consent::given_by_user()) {
@@ -265,7 +268,7 @@ fn open_all(filesystem: &Filesystem) -> anyhow::Result<Option<Vec<(DeviceId, Arc
 
 /// All members, exclusively, so that nobody uses the others meanwhile; one that cannot be written need not be where the
 /// plan leaves it alone.
-fn open_members(filesystem: &Filesystem, planned: &Planned) -> anyhow::Result<Vec<(DeviceId, Arc<dyn WriteDevice>)>> {
+fn open_members(filesystem: &Filesystem, planned: &Planned) -> anyhow::Result<Writable> {
     let needed = planned.plan.devices();
     let mut devices = Vec::new();
     for member in filesystem.members().filter(|member| !member.is_seed()) {
