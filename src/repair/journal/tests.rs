@@ -1,3 +1,5 @@
+//! Logs are read back, cut and broken at every place.
+
 use super::*;
 use crate::units::{DeviceId, DevicePhysical, Generation, Physical};
 use proptest::prelude::*;
