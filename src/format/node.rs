@@ -3,7 +3,7 @@
 //! Layout: kernel `struct btrfs_header`, `btrfs_item` and `btrfs_key_ptr` in `include/uapi/linux/btrfs_tree.h`. Whether
 //! a block is the right one is decided in `tree`; whether its inside makes sense, in `tree_checker`.
 
-use super::Key;
+use super::{DiskKey, Key};
 use crate::units::{Generation, Logical, ObjectId};
 use uuid::Uuid;
 use zerocopy::little_endian::{U32, U64};
@@ -36,16 +36,8 @@ struct RawHeader {
 
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawKey {
-    objectid: U64,
-    item_type: u8,
-    offset: U64,
-}
-
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
 struct RawItem {
-    key: RawKey,
+    key: DiskKey,
     offset: U32,
     size: U32,
 }
@@ -53,15 +45,9 @@ struct RawItem {
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawKeyPtr {
-    key: RawKey,
+    key: DiskKey,
     blockptr: U64,
     generation: U64,
-}
-
-impl RawKey {
-    fn key(&self) -> Key {
-        Key::new(self.objectid.get(), self.item_type, self.offset.get())
-    }
 }
 
 /// What a tree block says of itself.
