@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use time::UtcOffset;
 
 fn main() -> ExitCode {
+    mirrortool::device::share_one_heap();
     // Asked before any thread exists: afterwards the answer would be refused.
     let utc_offset = UtcOffset::current_local_offset().unwrap_or(UtcOffset::UTC);
     let typed = called_as(std::env::args_os());

@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// For nodes above the leaves.
-const NODE_BYTES_MAX: usize = 8 << 20;
+const NODE_BYTES_MAX: usize = 3 << 20;
 /// For leaves: cursors move on and come back only to where they left off.
-const LEAF_BYTES_MAX: usize = 4 << 20;
+const LEAF_BYTES_MAX: usize = 1 << 20;
 
 /// Blocks by address; the oldest give way.
 #[derive(Default)]

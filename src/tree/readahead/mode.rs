@@ -9,10 +9,12 @@ use std::str::FromStr;
 const DEFAULT_DEPTH: usize = 32;
 /// A device takes no more, and each costs a thread.
 const DEPTH_MAX: usize = 64;
+/// Beside the streams of a scrub: blocks come in batches of neighbours, and each thread holds a buffer.
+const CURSORS_DEPTH_MAX: usize = 8;
 /// Blocks of one walk in memory. With what it takes to keep account of them a walk stays below 64 MiB.
 const WALK_WINDOW_BYTES: u64 = 24 << 20;
 /// Blocks of one cursor of a scrub in memory: extents or checksums of gigabytes of data.
-const CURSOR_WINDOW_BYTES: u64 = 4 << 20;
+const CURSOR_WINDOW_BYTES: u64 = 1 << 20;
 /// Blocks of all cursors of a scrub in memory.
 const CURSORS_WINDOW_BYTES: u64 = 32 << 20;
 /// The kernel's `SZ_128K` for leaves under `READA_FORWARD_ALWAYS`.
@@ -47,7 +49,8 @@ impl ReadaheadMode {
     /// For so many cursors beside streams of data.
     pub fn for_cursors(self, cursors: usize) -> Option<Limits> {
         let share_bytes = CURSORS_WINDOW_BYTES / (cursors as u64).max(1);
-        self.limits(share_bytes.min(CURSOR_WINDOW_BYTES), true)
+        let limits = self.limits(share_bytes.min(CURSOR_WINDOW_BYTES), true)?;
+        Some(Limits { depth: limits.depth.min(CURSORS_DEPTH_MAX), ..limits })
     }
 
     fn limits(self, window_bytes: u64, in_batches: bool) -> Option<Limits> {

@@ -1,5 +1,6 @@
 //! One way to read a file system: what has to stand ready before the clock starts, and what is timed.
 
+use super::holes::hole_bytes;
 use super::setup::succeed;
 use super::{Extents, Setup};
 use anyhow::Result;
@@ -37,7 +38,6 @@ impl<'a> Contender<'a> {
         Self::new("plain O_DIRECT read", || extents.read(&|_| {}).map(|()| None))
     }
 
-    /// The extents, read with `O_DIRECT` engine replaced by the page cache is not what a hot scrub does; this one reads and
     /// The extents, read through the page cache and hashed with crc32c.
     pub(crate) fn plain_hot(extents: &'a Extents) -> Self {
         Self::new("plain read with crc32c", || {
@@ -57,11 +57,17 @@ impl<'a> Contender<'a> {
         })
     }
 
-    /// fio, where it is installed: the same number of bytes, each image in one sequence, all at once.
+    /// fio, where it is installed: the same number of bytes, each image in one sequence, all at once. The name says so
+    /// where it meets holes.
     pub(crate) fn fio(setup: &'a Setup, bytes: u64) -> Option<Self> {
         succeed(Command::new("fio").arg("--version")).ok()?;
         let each = bytes / setup.images.len() as u64 / (1 << 20);
-        Some(Self::new("fio, as many bytes in sequence", move || {
+        let holes: u64 = setup.images.iter().flat_map(|image| hole_bytes(image, each << 20)).sum();
+        let name = match holes * 100 / bytes.max(1) {
+            0 => "fio, as many bytes in sequence".to_owned(),
+            percent => format!("fio, as many bytes ({percent} % of them holes)"),
+        };
+        Some(Self::new(&name, move || {
             // Without reserved huge pages fio's mmaphuge reads nothing.
             let memory = if super::is_root() {
                 std::fs::write("/proc/sys/vm/nr_hugepages", "64")?;

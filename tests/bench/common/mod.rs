@@ -2,6 +2,7 @@
 
 mod contender;
 mod extents;
+mod holes;
 mod rounds;
 mod setup;
 

@@ -1,6 +1,7 @@
 //! Images of a file system that the running kernel wrote, and their loop devices.
 
 use super::Extents;
+use super::holes::fill_holes;
 use anyhow::{Context as _, Result, bail};
 use mirrortool::device::{IoEngine, cache_drop, identity, open_read};
 use mirrortool::filesystem::{Filesystem, OpenOptions};
@@ -15,6 +16,19 @@ pub(crate) struct Layout<'a> {
     pub(crate) data: &'a str,
     pub(crate) metadata: &'a str,
     pub(crate) devices: usize,
+}
+
+impl Layout<'_> {
+    /// Room that a byte of data takes over all devices, rounded up.
+    fn copies(&self) -> u64 {
+        match self.data {
+            "single" | "raid0" => 1,
+            "raid1c3" => 3,
+            "raid1c4" => 4,
+            "raid6" if self.devices < 4 => 3,
+            _ => 2,
+        }
+    }
 }
 
 /// Which files to write.
@@ -53,8 +67,9 @@ impl Setup {
         let images: Vec<PathBuf> = (1..=layout.devices).map(|nth| dir.join(format!("d{nth}.img"))).collect();
         if !dir.join("done").exists() {
             fs::create_dir_all(&dir)?;
+            let share_mib = data_mib * layout.copies() / layout.devices as u64;
             for image in &images {
-                File::create(image)?.set_len((data_mib + data_mib / 2 + 1024) << 20)?;
+                File::create(image)?.set_len((share_mib + share_mib / 8 + 1024) << 20)?;
             }
             let mut mkfs = Command::new("mkfs.btrfs");
             mkfs.args(["-q", "-f", "-d", layout.data, "-m", layout.metadata, "--csum", csum]).args(&images);
@@ -62,6 +77,7 @@ impl Setup {
             let mounted = Self { images: images.clone() }.mount(false, false)?;
             write_files(mounted.point(), data_mib << 20, fill)?;
             drop(mounted);
+            images.iter().try_for_each(|image| fill_holes(image))?;
             File::create(dir.join("done"))?;
         }
         Self::of_images(&images)
