@@ -145,6 +145,12 @@ impl DirectDevice {
         Ok(())
     }
 
+    /// Whether these bytes can be written in one piece, with nothing around them.
+    pub(super) fn takes_as_it_is(&self, at: u64, data: &[u8]) -> bool {
+        let is_within = at.checked_add(data.len() as u64).is_some_and(|end| end <= self.direct_end());
+        is_within && self.alignment.fits(at, data.as_ptr(), data.len())
+    }
+
     /// Writes `data` within the part that direct I/O reaches. An unaligned one rewrites the device's logical blocks at
     /// its two ends (512 or 4096 bytes) with the bytes they hold; the caller lets no two writes run at once.
     pub(super) fn write_direct(&self, mut at: u64, mut data: &[u8]) -> io::Result<()> {

@@ -13,7 +13,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Proof that the user has agreed to writing. Only the command line may make one.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub fn open_write(path: &Path, _consent: Consent) -> Result<Arc<dyn WriteDevice>
         Err(error) if is_refusal(&error) => None,
         Err(error) => return Err(failed(error)),
     };
-    Ok(Arc::new(WritableDevice { direct, file, len, writing: Mutex::new(()) }))
+    Ok(Arc::new(WritableDevice { direct, file, len, writing: RwLock::new(()) }))
 }
 
 /// Linux opens a read-only block device for writing and refuses each write; better to know before the first.
@@ -68,8 +68,8 @@ struct WritableDevice {
     /// The same member through the page cache; holds the lock.
     file: File,
     len: u64,
-    /// One write at a time: two that are not aligned might rewrite one block.
-    writing: Mutex<()>,
+    /// A write that is not aligned has the device for itself: two of them might rewrite one block.
+    writing: RwLock<()>,
 }
 
 impl ReadDevice for WritableDevice {
@@ -93,8 +93,12 @@ impl ReadDevice for WritableDevice {
 impl WriteDevice for WritableDevice {
     fn write_at(&self, at: Physical, data: &[u8]) -> io::Result<()> {
         check_write(at, data.len(), self.len)?;
-        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(direct) = &self.direct else { return self.file.write_all_at(data, at.raw()) };
+        if direct.takes_as_it_is(at.raw(), data) {
+            let _with_others = self.writing.read().unwrap_or_else(PoisonError::into_inner);
+            return direct.write_direct(at.raw(), data);
+        }
+        let _alone = self.writing.write().unwrap_or_else(PoisonError::into_inner);
         let reach = direct.direct_end().saturating_sub(at.raw()).min(data.len() as u64);
         let (around, through) = data.split_at(reach as usize);
         direct.write_direct(at.raw(), around)?;

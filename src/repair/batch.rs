@@ -7,14 +7,22 @@
 use super::journal::{Journal, LOST_UNIT_BYTES, Record};
 use super::outcome::{Failure, StepState};
 use super::target::Target;
-use crate::device::{AlignedVec, WriteDevice};
+use crate::device::{BufferPool, WriteDevice};
+use crate::scrub::mend::MAX_MEND_BYTES;
 use crate::units::{DeviceId, DevicePhysical};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Of the buffer for reading back: enough for direct I/O on any device.
-const READ_ALIGNMENT: usize = 4096;
+/// Writes in flight per device, and reads of what was written.
+const AT_A_TIME: usize = 2;
+/// Buffers for both: a step is at most a window.
+const BUFFERS: usize = 2 * AT_A_TIME;
+
+/// The buffers that writes and reads of what was written go through: on huge pages, as a disk likes them.
+pub(super) fn buffers() -> io::Result<BufferPool> {
+    BufferPool::new(BUFFERS, MAX_MEND_BYTES)
+}
 
 /// One step with its bytes.
 pub(super) struct Write {
@@ -63,7 +71,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Logs and writes. An error is one of the log: then nothing of this batch was written.
-    pub(super) fn commit(&mut self, writes: Vec<Write>) -> io::Result<Committed> {
+    pub(super) fn commit(&mut self, writes: Vec<Write>, pool: &BufferPool) -> io::Result<Committed> {
         let mut committed = Committed::default();
         let mut records = Vec::with_capacity(writes.len());
         let mut by_device: BTreeMap<DeviceId, Vec<Write>> = BTreeMap::new();
@@ -85,7 +93,7 @@ impl<'a> Writer<'a> {
             self.journal.log(&records)?;
         }
         drop(records);
-        for (devid, done) in self.write_all(by_device) {
+        for (devid, done) in self.write_all(by_device, pool) {
             if let Some(failure) = done.failure {
                 self.dropped.insert(devid, failure);
             }
@@ -99,15 +107,19 @@ impl<'a> Writer<'a> {
     }
 
     /// Each device by a thread of its own.
-    fn write_all(&self, by_device: BTreeMap<DeviceId, Vec<Write>>) -> Vec<(DeviceId, DeviceDone)> {
+    fn write_all(&self, by_device: BTreeMap<DeviceId, Vec<Write>>, pool: &BufferPool) -> Vec<(DeviceId, DeviceDone)> {
         let devices = by_device.into_iter().filter_map(|(devid, w)| Some((devid, self.target.device(devid)?, w)));
         let mut jobs: Vec<_> = devices.collect();
         if jobs.len() < 2 {
-            return jobs.pop().map(|(devid, device, w)| (devid, write_device(&**device, w))).into_iter().collect();
+            return jobs
+                .pop()
+                .map(|(devid, device, w)| (devid, write_device(&**device, w, pool)))
+                .into_iter()
+                .collect();
         }
         std::thread::scope(|scope| {
             let start = |(devid, device, writes): (DeviceId, &'a Arc<dyn WriteDevice>, Vec<Write>)| {
-                (devid, scope.spawn(move || write_device(&**device, writes)))
+                (devid, scope.spawn(move || write_device(&**device, writes, pool)))
             };
             let threads: Vec<_> = jobs.into_iter().map(start).collect();
             threads.into_iter().filter_map(|(devid, thread)| Some((devid, thread.join().ok()?))).collect()
@@ -125,6 +137,7 @@ fn record_of(write: &mut Write) -> Record {
 }
 
 /// What became of the writes to one device.
+#[derive(Default)]
 struct DeviceDone {
     written: Vec<Write>,
     failed: Vec<(usize, StepState)>,
@@ -132,22 +145,27 @@ struct DeviceDone {
     failure: Option<Failure>,
 }
 
-fn write_device(device: &dyn WriteDevice, writes: Vec<Write>) -> DeviceDone {
-    let mut done = DeviceDone { written: Vec::with_capacity(writes.len()), failed: Vec::new(), failure: None };
-    for write in writes {
-        if done.failure.is_some() {
-            done.failed.push((write.step, StepState::Failed(Failure::DeviceDropped)));
-            continue;
+/// Writes in the order of the device, several at a time, and syncs.
+fn write_device(device: &dyn WriteDevice, mut writes: Vec<Write>, pool: &BufferPool) -> DeviceDone {
+    writes.sort_by_key(|write| write.place.physical);
+    let done = Mutex::new(DeviceDone::default());
+    let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
+    several_at_a_time(writes, pool, |write, buffer| {
+        if lock().failure.is_some() {
+            lock().failed.push((write.step, StepState::Failed(Failure::DeviceDropped)));
+            return;
         }
-        match device.write_at(write.place.physical, &write.new) {
-            Ok(()) => done.written.push(write),
+        match write_staged(device, &write, buffer) {
+            Ok(()) => lock().written.push(write),
             Err(error) => {
                 let failure = Failure::Write(error.raw_os_error());
+                let mut done = lock();
                 done.failed.push((write.step, StepState::Failed(failure)));
                 done.failure = Some(failure);
             }
         }
-    }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Err(error) = device.sync() {
         let failure = Failure::Sync(error.raw_os_error());
         done.failed.extend(done.written.drain(..).map(|write| (write.step, StepState::Failed(failure))));
@@ -156,18 +174,60 @@ fn write_device(device: &dyn WriteDevice, writes: Vec<Write>) -> DeviceDone {
     done
 }
 
-/// Reads back and compares, one buffer for all.
-pub(super) fn read_back(written: &[Written]) -> Vec<(usize, StepState)> {
-    let longest = written.iter().map(|written| written.write.new.len()).max().unwrap_or(0);
-    let mut buffer = AlignedVec::new(longest, READ_ALIGNMENT);
-    let states = written.iter().map(|Written { device, write }| {
-        let Some(bytes) = buffer.get_mut(..write.new.len()) else { return (write.step, StepState::Pending) };
-        let state = match device.read_at(write.place.physical, bytes) {
-            Ok(()) if *bytes == write.new[..] => StepState::Done,
-            Ok(()) => StepState::Failed(Failure::ReadBackDiffers),
+/// Through a buffer from which it can go directly.
+fn write_staged(device: &dyn WriteDevice, write: &Write, buffer: &mut [u8]) -> io::Result<()> {
+    let mut at = write.place.physical;
+    for part in write.new.chunks(buffer.len()) {
+        let (stage, _) = buffer.split_at_mut(part.len());
+        stage.copy_from_slice(part);
+        device.write_at(at, stage)?;
+        at = at + part.len() as u64;
+    }
+    Ok(())
+}
+
+/// Reads back and compares.
+pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> Vec<(usize, StepState)> {
+    let states = Mutex::new(Vec::with_capacity(written.len()));
+    several_at_a_time(written, pool, |Written { device, write }, buffer| {
+        let state = match holds(&*device, &write, buffer) {
+            Ok(true) => StepState::Done,
+            Ok(false) => StepState::Failed(Failure::ReadBackDiffers),
             Err(error) => StepState::Failed(Failure::ReadBack(error.raw_os_error())),
         };
-        (write.step, state)
+        states.lock().unwrap_or_else(PoisonError::into_inner).push((write.step, state));
     });
-    states.collect()
+    states.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the device holds what was written.
+fn holds(device: &dyn WriteDevice, write: &Write, buffer: &mut [u8]) -> io::Result<bool> {
+    let mut at = write.place.physical;
+    for part in write.new.chunks(buffer.len()) {
+        let (stage, _) = buffer.split_at_mut(part.len());
+        device.read_at(at, stage)?;
+        if stage != part {
+            return Ok(false);
+        }
+        at = at + part.len() as u64;
+    }
+    Ok(true)
+}
+
+/// Does something with each item and a buffer of the pool, on [`AT_A_TIME`] threads.
+fn several_at_a_time<T: Send>(items: Vec<T>, pool: &BufferPool, each: impl Fn(T, &mut [u8]) + Sync) {
+    let threads = AT_A_TIME.min(items.len());
+    let waiting = Mutex::new(items.into_iter());
+    let work = || {
+        let mut buffer = pool.take();
+        loop {
+            let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(item) = next else { return };
+            each(item, &mut buffer);
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
 }

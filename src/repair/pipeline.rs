@@ -1,9 +1,10 @@
 //! Three things at once: windows are read and proved, a batch is written, the batch before it is read back.
 
 use super::apply::ApplyOptions;
-use super::batch::{Write, Writer, Written, read_back};
+use super::batch::{Write, Writer, Written, buffers, read_back};
 use super::ledger::Ledger;
 use super::outcome::Failure;
+use crate::device::BufferPool;
 use crate::filesystem::Filesystem;
 use crate::scrub::finding::FindingKind;
 use crate::scrub::mend::{Mend, Mending, Places};
@@ -38,13 +39,25 @@ pub(super) struct Ended {
     pub(super) log_error: Option<io::Error>,
 }
 
+impl Ended {
+    fn without_memory(error: &io::Error) -> Self {
+        let scrubbed = Some(Err(ScrubError::Memory(error.kind().into())));
+        Self { scrubbed, early: false, dropped: BTreeMap::new(), log_error: None }
+    }
+}
+
 /// Scrubs, and writes what the ledger admits. `cancel` ends it between two batches.
 pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>, cancel: &Progress) -> Ended {
+    let pool = match buffers() {
+        Ok(pool) => pool,
+        Err(error) => return Ended::without_memory(&error),
+    };
     let (sender, receiver) = sync_channel::<Vec<Mend>>(WINDOWS_AHEAD);
     let (for_reading_back, written) = sync_channel::<Vec<Written>>(BATCHES_UNREAD);
     let mut run = Run {
         ledger,
         writer,
+        pool: pool.clone(),
         cancel,
         batch: Vec::new(),
         batch_bytes: 0,
@@ -60,7 +73,7 @@ pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>
             let mending = Mending { places, choice: options.choice, salvage: options.salvage, sink: &sink };
             scrub_and_mend(fs, scrub, progress, &mending)
         });
-        scope.spawn(move || written.iter().for_each(|written| ledger.note(read_back(&written))));
+        scope.spawn(move || written.iter().for_each(|written| ledger.note(read_back(written, &pool))));
         run.receive(receiver, &for_reading_back);
         if run.must_end() {
             reading.progress.cancel();
@@ -75,6 +88,7 @@ pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>
 struct Run<'a> {
     ledger: &'a Ledger<'a>,
     writer: Writer<'a>,
+    pool: BufferPool,
     cancel: &'a Progress,
     batch: Vec<Write>,
     batch_bytes: usize,
@@ -126,7 +140,7 @@ impl Run<'_> {
         if batch.is_empty() || self.must_end() {
             return Vec::new();
         }
-        match self.writer.commit(batch) {
+        match self.writer.commit(batch, &self.pool) {
             Ok(committed) => {
                 self.ledger.note(committed.states);
                 committed.written
@@ -146,7 +160,7 @@ impl Run<'_> {
             let is_other = |write: &Write| write.place.physical != first;
             let later = waiting.split_off(waiting.iter().position(is_other).unwrap_or(waiting.len()));
             let written = self.commit(std::mem::replace(&mut waiting, later));
-            self.ledger.note(read_back(&written));
+            self.ledger.note(read_back(written, &self.pool));
         }
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Mends that lie one behind the other become one, up to this size: that of a window.
-const MAX_MEND_BYTES: usize = super::window::WINDOW_BYTES as usize;
+pub const MAX_MEND_BYTES: usize = super::window::WINDOW_BYTES as usize;
 /// How many of the last mends a new one may join: one per copy of a block.
 const JOINABLE: usize = 4;
 

@@ -6,10 +6,12 @@
 //! promise than the one asked for, is read by the source at once.
 
 use super::block::{ParentCheck, TreeBlock, TreeGeometry};
-use super::readahead::{BlockId, Issue, Limits, Outcome, Piece, Places, Readahead, StreamId, Take, Want};
+use super::readahead::{
+    BlockId, Issue, Limits, Outcome, Piece, Places, REQUEST_BYTES, Readahead, StreamId, Take, Want,
+};
 use super::seen::SeenBlocks;
 use super::source::{BlockSource, LostBlock, TreeRoot};
-use crate::device::AlignedVec;
+use crate::device::{BufferPool, PooledBuffer};
 use crate::format::Key;
 use crate::units::{DeviceId, DevicePhysical, Logical};
 use crate::volume::read_policy::{Completion, MirrorSelector};
@@ -24,8 +26,6 @@ const WORKERS_MAX: usize = 64;
 const STACK_BYTES: usize = 128 << 10;
 /// Blocks that a walker may still hold when its stream looks at them again: a path, and a few leaves.
 const GIVEN: usize = 12;
-/// Buffers start on a page, as direct I/O wants.
-const BUFFER_ALIGNMENT: usize = 4096;
 
 /// Where single copies come from.
 pub trait CopySource: BlockSource {
@@ -92,6 +92,8 @@ pub struct Prefetch<'s, S: CopySource + ?Sized> {
 pub fn prefetch<S: CopySource + ?Sized, R>(source: &S, limits: Limits, body: impl FnOnce(&Prefetch<'_, S>) -> R) -> R {
     let devices = source.devices();
     let workers = limits.depth.saturating_mul(devices.len()).clamp(1, WORKERS_MAX);
+    // On huge pages: a request for a block of 16 KiB is one segment then, and a third more of them are done in a second.
+    let pool = BufferPool::new(workers, REQUEST_BYTES as usize);
     let machine = Readahead::new(devices, limits.depth, source.geometry().nodesize());
     let state = State { machine, follows: BTreeMap::new(), spare: Vec::new(), idle: 0, waiting: 0, closed: false };
     let shared = Prefetch {
@@ -105,10 +107,10 @@ pub fn prefetch<S: CopySource + ?Sized, R>(source: &S, limits: Limits, body: imp
     std::thread::scope(|scope| {
         let _ends = CloseOnDrop(&shared);
         let mut started = 0;
-        for nth in 0..workers {
+        for (nth, buffer) in pool.iter().flat_map(|pool| (0..workers).map(|nth| (nth, pool.take()))) {
             let worker = std::thread::Builder::new().stack_size(STACK_BYTES);
             let shared = &shared;
-            started += usize::from(worker.spawn_scoped(scope, move || shared.serve(nth)).is_ok());
+            started += usize::from(worker.spawn_scoped(scope, move || shared.serve(nth, buffer)).is_ok());
         }
         if started == 0 {
             // Nobody would ever bring a block: every stream reads for itself.
@@ -173,9 +175,8 @@ impl<'s, S: CopySource + ?Sized> Prefetch<'s, S> {
     }
 
     /// What one worker does until the driver is closed.
-    fn serve(&self, nth: usize) {
+    fn serve(&self, nth: usize, mut buffer: PooledBuffer) {
         let devices = self.source.devices();
-        let mut buffer = AlignedVec::new(0, BUFFER_ALIGNMENT);
         let mut turn = nth;
         let mut state = self.lock();
         while !state.closed {
@@ -250,7 +251,7 @@ impl<'s, S: CopySource + ?Sized> Prefetch<'s, S> {
     }
 
     /// The blocks of a request that verify.
-    fn read(&self, issue: &Issue, buffer: &mut AlignedVec, spare: &mut Vec<Box<[u8]>>) -> Vec<Option<Arc<TreeBlock>>> {
+    fn read(&self, issue: &Issue, buffer: &mut [u8], spare: &mut Vec<Box<[u8]>>) -> Vec<Option<Arc<TreeBlock>>> {
         let selector = self.source.selector();
         let cached: Vec<_> = issue.pieces.iter().map(|piece| self.source.cached(piece.id.at)).collect();
         if cached.iter().all(Option::is_some) {
@@ -259,9 +260,6 @@ impl<'s, S: CopySource + ?Sized> Prefetch<'s, S> {
             return cached.into_iter().zip(issue.pieces.iter().map(|piece| &piece.check)).map(keeps).collect();
         }
         let len = issue.len_bytes as usize;
-        if buffer.len() < len {
-            *buffer = AlignedVec::new(len, BUFFER_ALIGNMENT);
-        }
         let Some(bytes) = buffer.get_mut(..len) else { return Vec::new() };
         let started_ns = self.source.clock_ns();
         let ok = self.source.read_place(DevicePhysical { devid: issue.device, physical: issue.at }, bytes);

@@ -10,11 +10,11 @@ const DEFAULT_DEPTH: usize = 32;
 /// A device takes no more, and each costs a thread.
 const DEPTH_MAX: usize = 64;
 /// Beside the streams of a scrub: blocks come in batches of neighbours, and each thread holds a buffer.
-const CURSORS_DEPTH_MAX: usize = 8;
+const CURSORS_DEPTH_MAX: usize = 16;
 /// Blocks of one walk in memory. With what it takes to keep account of them a walk stays below 64 MiB.
 const WALK_WINDOW_BYTES: u64 = 24 << 20;
 /// Blocks of one cursor of a scrub in memory: extents or checksums of gigabytes of data.
-const CURSOR_WINDOW_BYTES: u64 = 1 << 20;
+const CURSOR_WINDOW_BYTES: u64 = 2 << 20;
 /// Blocks of all cursors of a scrub in memory.
 const CURSORS_WINDOW_BYTES: u64 = 32 << 20;
 /// The kernel's `SZ_128K` for leaves under `READA_FORWARD_ALWAYS`.
