@@ -15,13 +15,15 @@ use std::path::PathBuf;
 /// devid 2 of this one is behind: see the recipe stale-member.
 const NOT_CLEAN: &str = "stale-raid1";
 
-const WAYS: [&[&str]; 10] = [
+const WAYS: [&[&str]; 12] = [
     &[],
     &["--threads", "1"],
     &["--threads", "3"],
     &["--readahead", "off"],
     &["--readahead", "siblings"],
     &["--readahead", "pipeline:1"],
+    &["--read-policy", "pid"],
+    &["--read-policy", "round-robin:4096"],
     &["--io-engine", "auto"],
     &["--io-engine", "direct"],
     &["--io-engine", "buffered"],

@@ -335,6 +335,47 @@ fn one_copy_of_each_block_is_half_of_a_mirror() {
     assert!(notes(&one).contains("other copies and parity were not looked at"), "{}", notes(&one));
 }
 
+#[test]
+fn one_copy_is_read_from_the_mirror_that_the_policy_picks() {
+    let bench = Bench::of_recipe("data-raid1");
+    let all = bench.once(&[""; 0]).findings().unwrap();
+    for (devid, other) in [(1, 2), (2, 1)] {
+        let policy = format!("devid:{devid}");
+        let one = bench.once(&["--coverage", "one", "--read-policy", &policy]);
+        let read = |devid| one.counter(devid, "data_bytes_scrubbed").unwrap();
+        assert!(read(devid) > 0, "{policy}");
+        // A bad copy is a reason to read the others, of that block group's window and no further.
+        let is_hit = all.iter().any(|finding| finding.devid == devid && finding.kind == "data");
+        assert_eq!(read(other) > 0, is_hit, "{policy}");
+        assert!(notes(&one).contains("other copies and parity were not looked at"), "{}", notes(&one));
+    }
+    let clean = Bench::of_base("raid1-crc32c");
+    let one = clean.once(&["--only", "data,metadata", "--coverage", "one", "--read-policy", "devid:2"]);
+    let read = |devid, what: &str| one.counter(devid, what).unwrap();
+    for what in ["data_bytes_scrubbed", "tree_bytes_scrubbed"] {
+        assert!(read(2, what) > 0 && read(1, what) == 0, "{what}");
+    }
+}
+
+#[test]
+fn a_policy_or_device_that_is_not_there_is_refused_with_those_that_are() {
+    let images = fixture::shared("raid1-crc32c");
+    for command in ["scrub", "repair", "readahead-bench"] {
+        let with = |policy: &str| {
+            let words = [command, "--read-policy", policy].map(OsStr::new);
+            program::mirrortool(words.into_iter().chain(images.paths.iter().map(|path| path.as_os_str())))
+        };
+        for (policy, words) in [
+            ("best", "expect pid, round-robin[:MIN_CONTIG], devid:N, latency[:SAMPLES] or auto"),
+            ("devid:9", "no devid 9 among the images, there are 1, 2"),
+        ] {
+            let run = with(policy);
+            assert_eq!((run.exit, run.stdout.as_str()), (1, ""), "{command}");
+            assert!(run.stderr.contains(words), "{command}: {}", run.stderr);
+        }
+    }
+}
+
 /// By address and length, what shows that a block is bad.
 fn by_window(findings: &[Finding]) -> BTreeMap<(String, u64), Vec<Finding>> {
     let mut windows: BTreeMap<(String, u64), Vec<Finding>> = BTreeMap::new();

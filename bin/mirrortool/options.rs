@@ -2,6 +2,7 @@
 
 use crate::exit;
 use crate::output::{self, PendingFile};
+use anyhow::ensure;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mirrortool::device::{DeviceError, IoEngine, identity, open_read, users_of};
@@ -10,6 +11,8 @@ use mirrortool::report::{self, Encoding, Report, TextOptions};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::scrub::owners_of;
 use mirrortool::tree::ReadaheadMode;
+use mirrortool::units::DeviceId;
+use mirrortool::volume::read_policy::PolicyKind;
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,10 +64,10 @@ fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
 
 impl InputOptions {
     /// Opens all members and the file system they make.
-    pub(crate) fn open(&self) -> anyhow::Result<Filesystem> {
+    pub(crate) fn open(&self, read_policy: ReadPolicyOption) -> anyhow::Result<Filesystem> {
         let opened: Result<_, DeviceError> = self.images.iter().map(|path| self.opened(path)).collect();
         let set = DeviceSet::assemble(opened?, SetOptions { degraded: self.degraded })?;
-        Ok(Filesystem::open(set, &OpenOptions::default())?)
+        read_policy.open(set)
     }
 
     fn opened(&self, path: &Path) -> Result<Opened, DeviceError> {
@@ -89,6 +92,32 @@ pub(crate) struct ReadaheadOption {
     /// How the trees are read: off, siblings (as the kernel) or pipeline[:DEPTH], so many requests per device
     #[arg(long, value_name = "MODE", help_heading = "Input", default_value_t)]
     pub(crate) readahead: ReadaheadMode,
+}
+
+/// Which of several copies is read.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct ReadPolicyOption {
+    /// Which mirror is read where one is enough: pid, round-robin[:MIN_CONTIG], devid:N, latency[:SAMPLES] or auto
+    #[arg(long, value_name = "POLICY", help_heading = "Input", default_value_t)]
+    pub(crate) read_policy: PolicyKind,
+}
+
+impl ReadPolicyOption {
+    /// Opens the file system of a set, to be read by this policy.
+    pub(crate) fn open(self, set: DeviceSet) -> anyhow::Result<Filesystem> {
+        let fs = Filesystem::open(set, &OpenOptions { read_policy: self.read_policy })?;
+        if let PolicyKind::Devid(devid) = self.read_policy {
+            ensure_known(&fs, devid)?;
+        }
+        Ok(fs)
+    }
+}
+
+/// Refuses a device that is not among the members.
+pub(crate) fn ensure_known(fs: &Filesystem, devid: DeviceId) -> anyhow::Result<()> {
+    let known: Vec<String> = fs.members().map(|member| member.devid().to_string()).collect();
+    ensure!(fs.device(devid).is_some(), "no devid {devid} among the images, there are {}", known.join(", "));
+    Ok(())
 }
 
 /// The form of a report.

@@ -1,7 +1,7 @@
 //! One repair from the command line, for `repair` and `scrub --repair`: plan, consent, exclusive open, undo log, apply,
 //! report.
 
-use crate::options::{InputOptions, ReportOptions, ReportSink};
+use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink};
 use crate::{exit, output, watch};
 use anyhow::{Context as _, bail, ensure};
 use mirrortool::device::{Consent, DeviceError, WriteDevice, open_write};
@@ -82,6 +82,7 @@ pub(crate) struct Job<'a> {
     pub(crate) threads_per_device: usize,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) readahead: mirrortool::tree::ReadaheadMode,
+    pub(crate) read_policy: ReadPolicyOption,
     pub(crate) dry_run: bool,
     pub(crate) from: Option<&'a Path>,
     pub(crate) utc_offset: UtcOffset,
@@ -95,7 +96,7 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
     } else {
         check_unused(job.input.images.iter().map(PathBuf::as_path))?;
     }
-    let filesystem = job.input.open()?;
+    let filesystem = job.input.open(job.read_policy)?;
     if let Some(saved) = &from {
         ensure_same(saved, &filesystem)?;
     }
@@ -220,7 +221,7 @@ impl Job<'_> {
 
     /// Scrubs what is on the members now.
     fn verify(&self, options: &ScrubOptions, progress: &Progress, outcome: &mut ScrubOutcome) -> anyhow::Result<()> {
-        let filesystem = self.input.open()?;
+        let filesystem = self.input.open(self.read_policy)?;
         let again = watch::with_bar(progress, self.report.shows_progress(), || scrub(&filesystem, options, progress))?;
         outcome.verdict = outcome.verdict.max(again.verdict);
         outcome.status = again.status;

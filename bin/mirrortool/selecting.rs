@@ -1,6 +1,6 @@
 //! What a scrub is to look at, as typed.
 
-use crate::options::parse_size;
+use crate::options::{ensure_known, parse_size};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use mirrortool::filesystem::Filesystem;
@@ -77,8 +77,12 @@ pub(crate) struct SelectionOptions {
 impl SelectionOptions {
     /// The selection, with what the history knows.
     pub(crate) fn selection(&self, fs: &Filesystem, history: &History) -> anyhow::Result<Selection> {
-        let copies = match (self.devid, self.coverage) {
-            (Some(devid), _) => Copies::OnDevice(known_device(fs, devid)?),
+        let devid = self.devid.map(DeviceId::new);
+        if let Some(devid) = devid {
+            ensure_known(fs, devid)?;
+        }
+        let copies = match (devid, self.coverage) {
+            (Some(devid), _) => Copies::OnDevice(devid),
             (None, Coverage::All) => Copies::All,
             (None, Coverage::One) => Copies::One,
         };
@@ -156,13 +160,6 @@ fn narrow_to_report(path: &Path, fs: &Filesystem, selection: &mut Selection) -> 
     }
     selection.places = Some(Places::of_findings(&report.findings, fs.chunks()));
     Ok(())
-}
-
-fn known_device(fs: &Filesystem, devid: u64) -> anyhow::Result<DeviceId> {
-    let devid = DeviceId::new(devid);
-    let known: Vec<String> = fs.members().map(|member| member.devid().to_string()).collect();
-    anyhow::ensure!(fs.device(devid).is_some(), "no devid {devid} among the images, there are {}", known.join(", "));
-    Ok(devid)
 }
 
 fn parse_percent(typed: &str) -> Result<f64, String> {

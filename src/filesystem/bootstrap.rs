@@ -51,6 +51,7 @@ impl Filesystem {
             selector: MirrorSelector::new(options.read_policy, &devids, superblock.sectorsize()),
             cache: BlockCache::default(),
             opened: Instant::now(),
+            options: *options,
             set,
         };
         let chunk_root = fs.first_readable(chunk_root, |b| b.chunk_root).map_err(OpenError::ChunkTree)?;

@@ -27,21 +27,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// How to open a file system.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
-    /// Which mirror to read trees from.
+    /// Which mirror to read where one copy is enough.
     pub read_policy: PolicyKind,
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        Self { read_policy: PolicyKind::Auto }
-    }
 }
 
 /// An opened file system: the chunk map is whole, the roots are known. What lies below them may still be damaged.
 pub struct Filesystem {
     set: DeviceSet,
+    options: OpenOptions,
     volume: Volume,
     geometry: TreeGeometry,
     roots: Roots,

@@ -1,6 +1,6 @@
 //! The same members at a later time: a file system that is in use elsewhere does not stay as it was opened.
 
-use super::{Filesystem, OpenError, OpenOptions};
+use super::{Filesystem, OpenError};
 use crate::format::{SUPERBLOCK_BYTES, Superblock};
 use crate::units::Generation;
 use crate::volume::Member;
@@ -13,9 +13,9 @@ impl Filesystem {
         self.members().filter_map(|member| self.generation_of(member)).max().unwrap_or(opened).max(opened)
     }
 
-    /// Opens the file system again from the same devices, as it is now.
-    pub fn reopen(&self, options: &OpenOptions) -> Result<Self, OpenError> {
-        Self::open(self.set.probe_again()?, options)
+    /// Opens the file system again from the same devices and with the same options, as it is now.
+    pub fn reopen(&self) -> Result<Self, OpenError> {
+        Self::open(self.set.probe_again()?, &self.options)
     }
 
     fn generation_of(&self, member: &Member) -> Option<Generation> {

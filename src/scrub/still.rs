@@ -12,7 +12,7 @@ use super::run::scrub;
 use super::selection::Selection;
 use super::tally::Counters;
 use super::{ScrubError, ScrubOptions};
-use crate::filesystem::{Filesystem, OpenOptions};
+use crate::filesystem::Filesystem;
 use crate::units::{DeviceId, Generation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub fn settle(
     let mut settled = None;
     let mut is_still = false;
     for _ in 0..MAX_ROUNDS {
-        let Ok(now) = fs.reopen(&OpenOptions::default()) else { break };
+        let Ok(now) = fs.reopen() else { break };
         let is_judged = outcome.status == Status::Finished && !progress.is_cancelled();
         if is_judged && !outcome.findings.is_empty() {
             judge_again(&now, options, progress, outcome)?;

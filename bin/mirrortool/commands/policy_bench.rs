@@ -1,7 +1,7 @@
 //! `mirrortool policy-bench`: read policies against each other, over modelled devices or the members of a file system.
 
 use super::bench_options::{BenchFormat, parse_size, read_models, write_picture};
-use crate::options::InputOptions;
+use crate::options::{InputOptions, ReadPolicyOption};
 use crate::{exit, output};
 use mirrortool::bench::model::DeviceModel;
 use mirrortool::bench::policy::{Comparison, Event, Layout, PolicyRow, Setup, compare, data_extents, matrix, measure};
@@ -158,7 +158,7 @@ fn check_layout(layout: Layout, models: &[DeviceModel]) -> anyhow::Result<()> {
 
 fn over_members(args: &Args) -> anyhow::Result<PolicyBench> {
     let input = InputOptions { images: args.images.clone(), degraded: false, io_engine: args.io_engine };
-    let filesystem = input.open()?;
+    let filesystem = input.open(ReadPolicyOption::default())?;
     input.warn_of_users();
     let extents = data_extents(&filesystem);
     anyhow::ensure!(!extents.is_empty(), "the file system has no data to read");

@@ -1,8 +1,8 @@
 //! `mirrortool readahead-bench`: runs the walk, and the scrub, in every mode in turn, over the devices or over models.
 
 use super::bench_options::{BenchFormat, read_models, write_picture};
-use crate::output;
-use crate::{exit, watch};
+use crate::options::ReadPolicyOption;
+use crate::{exit, output, watch};
 use anyhow::Context as _;
 use mirrortool::bench::emulate::EmulatedDevice;
 use mirrortool::bench::model::DeviceModel;
@@ -12,12 +12,11 @@ use mirrortool::bench::readahead::{
 };
 use mirrortool::bench::simulator::{Member, Simulator};
 use mirrortool::device::{IoEngine, ReadDevice, cache_drop, identity, open_read};
-use mirrortool::filesystem::{Filesystem, OpenOptions};
+use mirrortool::filesystem::Filesystem;
 use mirrortool::report::{self, ReadaheadReport};
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
 use mirrortool::tree::ReadaheadMode;
 use mirrortool::units::Physical;
-use mirrortool::volume::read_policy::PolicyKind;
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -53,9 +52,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "5")]
     rounds: NonZeroUsize,
 
-    /// Which mirror is read: `pid`, `round-robin[:MIN_CONTIG]`, `devid:N`, `latency[:SAMPLES]` or `auto`
-    #[arg(long, value_name = "POLICY", default_value_t = PolicyKind::Auto)]
-    read_policy: PolicyKind,
+    #[command(flatten)]
+    mirror: ReadPolicyOption,
 
     /// Run in virtual time over device models; the devices are only read for the shape of the trees
     #[arg(long, help_heading = "Models", requires = "model")]
@@ -209,8 +207,7 @@ impl Bench<'_> {
             opened.push(Opened { path: path.clone(), device, identity: identity(path)? });
         }
         let set = DeviceSet::assemble(opened, SetOptions { degraded: self.args.degraded })?;
-        let fs = Filesystem::open(set, &OpenOptions { read_policy: self.args.read_policy })?;
-        Ok((fs, meter))
+        Ok((self.args.mirror.open(set)?, meter))
     }
 
     fn warn_of_caches(&self) {
@@ -230,14 +227,14 @@ impl Bench<'_> {
         let sizes: Vec<u64> = fs.members().map(|member| member.device().len()).collect();
         let simulate = |mode: &ReadaheadMode| ModeResult {
             mode: *mode,
-            samples: vec![simulate_walk(&shape, self.simulator(&sizes), self.args.read_policy, *mode)],
+            samples: vec![simulate_walk(&shape, self.simulator(&sizes), self.args.mirror.read_policy, *mode)],
         };
         let walk = Comparison { modes: self.args.modes.iter().map(simulate).collect() };
         let bound = Some(Duration::from_nanos(bound_ns(&shape, self.simulator(&sizes))));
         let script = self.args.scrub.then(|| Script::of(&fs));
         let simulate = |script: &Script, mode: &ReadaheadMode| ModeResult {
             mode: *mode,
-            samples: vec![simulate_scrub(script, self.simulator(&sizes), self.args.read_policy, *mode)],
+            samples: vec![simulate_scrub(script, self.simulator(&sizes), self.args.mirror.read_policy, *mode)],
         };
         let scrub = script
             .map(|script| Comparison { modes: self.args.modes.iter().map(|mode| simulate(&script, mode)).collect() });

@@ -1,6 +1,6 @@
 //! `mirrortool repair`: plans, shows, asks, writes, and reports; `repair undo` takes it back.
 
-use crate::options::{InputOptions, ReadaheadOption, ReportOptions};
+use crate::options::{InputOptions, ReadPolicyOption, ReadaheadOption, ReportOptions};
 use crate::repairing::{self, RepairOptions};
 use crate::{exit, undoing};
 use clap::Subcommand;
@@ -31,6 +31,9 @@ pub(crate) struct Args {
     readahead: ReadaheadOption,
 
     #[command(flatten)]
+    read_policy: ReadPolicyOption,
+
+    #[command(flatten)]
     report: ReportOptions,
 }
 
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         repair: &args.repair,
         report: &args.report,
         readahead: args.readahead.readahead,
+        read_policy: args.read_policy,
         threads_per_device: mirrortool::scrub::ScrubOptions::default().threads_per_device,
         time_limit: None,
         dry_run: args.dry_run,

@@ -1,7 +1,7 @@
 //! `mirrortool scrub`: opens, scrubs while watched, reports, and turns the outcome into an exit code.
 
 use crate::finding_file::FindingFile;
-use crate::options::{InputOptions, ReadaheadOption, ReportOptions, parse_duration};
+use crate::options::{InputOptions, ReadPolicyOption, ReadaheadOption, ReportOptions, parse_duration};
 use crate::priority::PriorityOptions;
 use crate::repairing::{self, RepairOptions};
 use crate::selecting::SelectionOptions;
@@ -47,6 +47,9 @@ pub(crate) struct Args {
     readahead: ReadaheadOption,
 
     #[command(flatten)]
+    read_policy: ReadPolicyOption,
+
+    #[command(flatten)]
     priority: PriorityOptions,
 
     /// Add each finding to FILE as a line of JSON while the scrub runs, without the files that own it
@@ -69,6 +72,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     if args.repair {
         return repairing::run(&repairing::Job {
             readahead: args.readahead.readahead,
+            read_policy: args.read_policy,
             command: "scrub",
             input: &args.input,
             repair: &args.how,
@@ -84,7 +88,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let sink = args.report.prepare(utc_offset)?;
     args.priority.apply()?;
     args.input.warn_of_users();
-    let filesystem = args.input.open()?;
+    let filesystem = args.input.open(args.read_policy)?;
     let keeper = args.state.open(filesystem.superblock().fsid())?;
     let parts = args.selection.typed();
     let earlier = if args.state.resume { keeper.resume(&parts)? } else { None };

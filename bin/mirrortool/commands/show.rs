@@ -1,6 +1,6 @@
 //! `mirrortool show`: what there is, and what the loss of devices would cost. Reads only the super blocks and a few trees.
 
-use crate::options::{Format, InputOptions};
+use crate::options::{Format, InputOptions, ReadPolicyOption};
 use crate::{exit, output};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::owners::subvolume_losses;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
-    let filesystem = args.input.open()?;
+    let filesystem = args.input.open(ReadPolicyOption::default())?;
     let mut inventory = inventory(&filesystem);
     if args.subvolumes {
         look_at_subvolumes(&filesystem, &mut inventory);

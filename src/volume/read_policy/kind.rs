@@ -23,7 +23,7 @@ pub enum MinContiguous {
 }
 
 /// A read policy by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PolicyKind {
     /// `pid`: the stream's number modulo the number of copies.
     Pid,
@@ -34,6 +34,7 @@ pub enum PolicyKind {
     /// `latency[:SAMPLES]`: the device with the lowest moving average, over so many samples.
     Latency(u32),
     /// `auto`: the device that is expected to answer first.
+    #[default]
     Auto,
 }
 
