@@ -11,7 +11,7 @@ const TIMER: &str = include_str!("../../man/examples/mirrortool.timer");
 const CRONTAB: &str = include_str!("../../man/examples/crontab");
 
 /// The sections and keys that an example uses.
-const SERVICE_KEYS: [&str; 12] = [
+const SERVICE_KEYS: [&str; 13] = [
     "Unit.Description",
     "Unit.Documentation",
     "Service.Type",
@@ -21,7 +21,8 @@ const SERVICE_KEYS: [&str; 12] = [
     "Service.TimeoutStopSec",
     "Service.ProtectSystem",
     "Service.ProtectHome",
-    "Service.ReadWritePaths",
+    "Service.StateDirectory",
+    "Service.LogsDirectory",
     "Service.NoNewPrivileges",
     "Service.PrivateTmp",
 ];

@@ -31,7 +31,7 @@ pub(crate) struct JobFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reports {
-    /// An existing folder.
+    /// A folder, which is made where only its last part is missing.
     pub(crate) directory: PathBuf,
     /// The newest so many of each job stay.
     #[serde(default = "keep_by_default")]
@@ -40,6 +40,18 @@ pub(crate) struct Reports {
 
 fn keep_by_default() -> usize {
     30
+}
+
+impl Reports {
+    fn can_be_there(&self) -> bool {
+        let in_folder = || self.directory.parent().is_some_and(std::path::Path::is_dir);
+        self.directory.is_dir() || !self.directory.exists() && in_folder()
+    }
+
+    pub(crate) fn make_directory(&self) -> anyhow::Result<()> {
+        let cannot = || format!("cannot make the folder {}", self.directory.display());
+        if self.directory.is_dir() { Ok(()) } else { std::fs::create_dir(&self.directory).with_context(cannot) }
+    }
 }
 
 /// One command on one file system.
@@ -172,8 +184,7 @@ impl JobFile {
         }
         anyhow::ensure!(!file.jobs.is_empty(), "there is no job in it");
         if let Some(reports) = &file.reports {
-            let is_folder = reports.directory.is_dir();
-            anyhow::ensure!(is_folder, "reports: {} is not a folder", reports.directory.display());
+            anyhow::ensure!(reports.can_be_there(), "reports: {} is not a folder", reports.directory.display());
             anyhow::ensure!(reports.keep > 0, "reports: keep must be 1 or more");
         }
         Ok(file)

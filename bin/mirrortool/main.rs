@@ -11,6 +11,7 @@ mod commands;
 mod examples;
 mod exit;
 mod finding_file;
+mod job_outcome;
 mod jobs;
 mod options;
 mod output;

@@ -1,6 +1,7 @@
 //! `mirrortool run`: the jobs of a file one after the other, each as a process of its own, so that one job's memory,
 //! locks and failures are not the next one's. One line for each that went well, everything for each that did not.
 
+use crate::job_outcome::JobOutcome;
 use crate::jobs::{Job, JobFile, Reports};
 use crate::{exit, output};
 use anyhow::Context as _;
@@ -8,7 +9,7 @@ use mirrortool::device::{IoEngine, open_read};
 use mirrortool::format::Superblock;
 use mirrortool::units::Physical;
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -40,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long = "job", value_name = "NAME")]
     only: Vec<String>,
 
-    /// Print nothing for jobs that went well
+    /// Print nothing for jobs that found nothing and warned of nothing
     #[arg(short, long)]
     quiet: bool,
 }
@@ -55,18 +56,37 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         return Ok(exit::GOOD);
     }
     let told_to_end = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&told_to_end)).context("cannot handle signals")?;
     }
-    let mut worst = exit::GOOD;
-    for job in file.jobs.iter().filter(|job| args.only.is_empty() || args.only.contains(&job.name)) {
-        if told_to_end.load(Ordering::Relaxed) {
-            return Ok(worst.or_worse(exit::INTERRUPTED));
-        }
-        let runner = Runner { file: &file, job, told_to_end: &told_to_end, quiet: args.quiet };
-        worst = worst.or_worse(runner.run(utc_offset)?);
+    if let Some(reports) = &file.reports {
+        reports.make_directory()?;
     }
-    Ok(worst)
+    let jobs = file.jobs.iter().filter(|job| args.only.is_empty() || args.only.contains(&job.name));
+    let mut ended = Vec::new();
+    for job in jobs {
+        let code = if told_to_end.load(Ordering::Relaxed) {
+            output::print(
+                format!("{}: {} not begun, for the run was told to end\n", job.name, job.command).as_bytes(),
+            )?;
+            exit::INTERRUPTED
+        } else {
+            Runner { file: &file, job, told_to_end: &told_to_end, quiet: args.quiet }.run(utc_offset)?
+        };
+        ended.push((job.name.as_str(), code));
+    }
+    if let Some(sum) = sum(&ended) {
+        output::print(sum.as_bytes())?;
+    }
+    Ok(ended.iter().fold(exit::GOOD, |worst, (_, code)| worst.or_worse(*code)))
+}
+
+/// Which of several jobs did not go well, as the last line of a long mail.
+fn sum(ended: &[(&str, exit::Code)]) -> Option<String> {
+    let bad = ended.iter().filter(|(_, code)| *code != exit::GOOD);
+    let bad: Vec<_> = bad.map(|(name, code)| format!("{name} ({code})")).collect();
+    let (good, all) = (ended.len() - bad.len(), ended.len());
+    (all > 1 && good < all).then(|| format!("{good} of {all} jobs went well, not {}\n", bad.join(", ")))
 }
 
 /// One job at work.
@@ -82,20 +102,25 @@ impl Runner<'_> {
         let started = Instant::now();
         let report = self.file.reports.as_ref().map(|reports| report_path(reports, &self.job.name, utc_offset));
         let result = members(self.job).and_then(|members| self.command(&members, report.as_deref()));
-        let (code, printed) = match result {
-            Ok(done) => (exit::Code::of_process(done.status), [done.stdout, done.stderr].concat()),
-            Err(error) => (exit::FAILED, format!("mirrortool: {error:#}\n").into_bytes()),
+        let (code, stdout, stderr) = match result {
+            Ok(done) => (exit::Code::of_process(done.status), done.stdout, done.stderr),
+            Err(error) => (exit::FAILED, Vec::new(), format!("mirrortool: {error:#}\n").into_bytes()),
         };
-        let seconds = started.elapsed().as_secs();
-        let line = format!("{}: {} ended with {code} after {seconds} s\n", self.job.name, self.job.command);
+        let outcome = JobOutcome { code, stdout, stderr, duration: started.elapsed() };
+        if !self.quiet || !outcome.is_all_well() {
+            output::print(&outcome.message(&format!("{}: {}", self.job.name, self.job.command)))?;
+        }
+        // A job that could not be performed has no report.
+        let report = report.filter(|report| report.exists());
         if code != exit::GOOD {
-            output::print(&[line.as_bytes(), &printed].concat())?;
-            self.on_failure(code, &printed, report.as_deref());
-        } else if !self.quiet {
-            output::print(line.as_bytes())?;
+            if let Some(report) = &report {
+                output::print(format!("report: {}\n", report.display()).as_bytes())?;
+            }
+            self.on_failure(code, &outcome.printed(), report.as_deref());
         }
         if let Some(reports) = &self.file.reports {
-            rotate(reports, &self.job.name)?;
+            // The next job has to run all the same.
+            rotate(reports, &self.job.name).unwrap_or_else(|error| output::warn(&format!("{error:#}")));
         }
         Ok(code)
     }
@@ -114,23 +139,26 @@ impl Runner<'_> {
         self.wait(child)
     }
 
-    /// Waits, and hands on a signal that asks to end.
+    /// Waits, and hands on each signal that asks to end: of a second one the job dies.
     fn wait(&self, child: Child) -> anyhow::Result<Output> {
         let pid = Pid::from_child(&child);
         let (sender, ended) = channel();
         thread::spawn(move || sender.send(child.wait_with_output()).ok());
         let mut handed_on = false;
-        loop {
+        let output = loop {
             match ended.recv_timeout(POLL_INTERVAL) {
-                Err(RecvTimeoutError::Timeout) if !handed_on && self.told_to_end.load(Ordering::Relaxed) => {
+                Err(RecvTimeoutError::Timeout) if self.told_to_end.swap(false, Ordering::Relaxed) => {
                     handed_on = true;
-                    kill_process(pid, Signal::TERM).context("cannot end a job")?;
+                    // A job that ended meanwhile needs no signal.
+                    let _ = kill_process(pid, Signal::TERM);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => anyhow::bail!("a job was lost"),
-                Ok(output) => return output.context("cannot wait for a job"),
+                Ok(output) => break output.context("cannot wait for a job")?,
             }
-        }
+        };
+        self.told_to_end.fetch_or(handed_on, Ordering::Relaxed);
+        Ok(output)
     }
 
     /// Runs the file's command with what the job printed as its input. That it fails is told, and changes nothing.
@@ -247,6 +275,15 @@ mod tests {
         let left: Vec<_> = names.iter().filter(|name| dir.path().join(name).exists()).collect();
         assert_eq!(left.len(), 4);
         assert!(!dir.path().join(names[0]).exists());
+    }
+
+    #[test]
+    fn the_last_line_names_the_jobs_that_did_not_go_well() {
+        let jobs = [("a", exit::GOOD), ("b", exit::FAILED), ("c", exit::INTERRUPTED)];
+        let line = "1 of 3 jobs went well, not b (exit status 1), c (exit status 5)\n";
+        assert_eq!(sum(&jobs).as_deref(), Some(line));
+        assert_eq!(sum(&[("a", exit::GOOD), ("b", exit::GOOD)]), None);
+        assert_eq!(sum(&[("b", exit::FAILED)]), None, "it is told above");
     }
 
     #[test]

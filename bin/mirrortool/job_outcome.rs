@@ -1,0 +1,104 @@
+//! What `mirrortool run` says about a job that ended: one line that can be read in the morning, and whether what the
+//! job printed is shown below it. Decides only; the job's own text report is where the numbers come from.
+
+use crate::exit;
+use std::time::Duration;
+
+/// A job that ended.
+#[derive(Debug)]
+pub(crate) struct JobOutcome {
+    pub(crate) code: exit::Code,
+    /// Its report.
+    pub(crate) stdout: Vec<u8>,
+    /// Its warnings and errors.
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) duration: Duration,
+}
+
+impl JobOutcome {
+    /// All that the job printed.
+    pub(crate) fn printed(&self) -> Vec<u8> {
+        [self.stdout.as_slice(), &self.stderr].concat()
+    }
+
+    /// What to print, with the line of the job `called` first: all where it did not end well, the warnings where it did.
+    pub(crate) fn message(&self, called: &str) -> Vec<u8> {
+        let line = format!("{called} {}\n", self.sentence());
+        let below = if self.code == exit::GOOD { self.stderr.clone() } else { self.printed() };
+        [line.into_bytes(), below].concat()
+    }
+
+    /// Is there nothing that anybody has to know? A job that had to correct something, or that warned, is not one.
+    pub(crate) fn is_all_well(&self) -> bool {
+        self.code == exit::GOOD && self.stderr.is_empty() && self.field("Result").is_none()
+    }
+
+    fn sentence(&self) -> String {
+        let ended = if self.code == exit::GOOD { "went well".to_owned() } else { format!("ended with {}", self.code) };
+        let found = self.field("Result").or_else(|| self.field("Error summary"));
+        let told: Vec<_> = self.field("Total to scrub").into_iter().chain(found).collect();
+        let colon = if told.is_empty() { "" } else { ": " };
+        format!("{ended} after {}{colon}{}", clock(self.duration), told.join(", "))
+    }
+
+    /// The value of a line of the text report; none where the job was told to print something else.
+    fn field(&self, label: &str) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.stdout);
+        let value = |line: &str| Some(line.strip_prefix(label)?.strip_prefix(':')?.trim().to_owned());
+        text.lines().find_map(value)
+    }
+}
+
+fn clock(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    fn ended(code: i32, stdout: &str, stderr: &str) -> JobOutcome {
+        let code = exit::Code::of_process(ExitStatus::from_raw(code << 8));
+        JobOutcome { code, stdout: stdout.into(), stderr: stderr.into(), duration: Duration::from_secs(7384) }
+    }
+
+    fn message(outcome: &JobOutcome) -> String {
+        String::from_utf8_lossy(&outcome.message("pool: scrub")).into_owned()
+    }
+
+    const CLEAN: &str = "UUID:             0\nTotal to scrub:   7.02GiB\nError summary:    no errors found\nnote: a\n";
+    const CORRECTED: &str =
+        "Total to scrub:   7.02GiB\nError summary:    csum=1\nResult:           1 sector corrected\n";
+
+    #[test]
+    fn what_went_well_is_one_line_that_says_how_much_was_read() {
+        let outcome = ended(0, CLEAN, "");
+        assert_eq!(message(&outcome), "pool: scrub went well after 2:03:04: 7.02GiB, no errors found\n");
+        assert!(outcome.is_all_well());
+        assert_eq!(message(&ended(0, "{}", "")), "pool: scrub went well after 2:03:04\n");
+    }
+
+    #[test]
+    fn a_warning_or_a_correction_is_never_swallowed() {
+        let warned = ended(0, CLEAN, "mirrortool: warning: mounted\n");
+        assert!(!warned.is_all_well() && message(&warned).ends_with("no errors found\nmirrortool: warning: mounted\n"));
+        let corrected = ended(0, CORRECTED, "");
+        assert!(!corrected.is_all_well());
+        assert_eq!(message(&corrected), "pool: scrub went well after 2:03:04: 7.02GiB, 1 sector corrected\n");
+    }
+
+    #[test]
+    fn what_did_not_go_well_is_shown_whole() {
+        let failed = ended(1, "", "mirrortool: missing devid 3\n");
+        assert_eq!(
+            message(&failed),
+            "pool: scrub ended with exit status 1 after 2:03:04\nmirrortool: missing devid 3\n"
+        );
+        let bad = message(&ended(4, CORRECTED, ""));
+        let line = "pool: scrub ended with exit status 4 after 2:03:04: 7.02GiB, 1 sector corrected\n";
+        assert_eq!(bad, format!("{line}{CORRECTED}"));
+    }
+}
