@@ -52,8 +52,9 @@ fn round_trip(recipe: &Recipe) -> Result<(), String> {
 
     let shown = repair(&[&options[..], &["--dry-run"]].concat(), &members);
     check(images.fingerprint() == damaged, "a dry run wrote")?;
-    check(shown.exit == recipe.expect.exit, &format!("dry run exit {}: {}", shown.exit, shown.stderr))?;
     let planned = shown.report()?.0["repair"]["steps"].as_array().map_or(0, Vec::len);
+    let to_do = if planned > 0 { 4 } else { recipe.expect.exit };
+    check(shown.exit == to_do, &format!("dry run exit {}: {}", shown.exit, shown.stderr))?;
 
     let log = images.scratch().join("undo.log");
     let run = repair(&logged(&options, &log), &members);

@@ -198,7 +198,9 @@ impl Job<'_> {
         let repair =
             Some(RepairReport { plan: &planned.plan, summary: summary.as_ref(), undo_log: undo_log.as_deref() });
         sink.write(Report { command: self.command, outcome: &planned.outcome, repair })?;
-        Ok(self.report.exit_code(&planned.outcome))
+        // Asked what there is to do, the answer is that there is something, whatever else is lost.
+        let to_do = self.dry_run && !planned.plan.is_empty() && planned.outcome.status == Status::Finished;
+        Ok(if to_do { exit::CORRECTABLE } else { self.report.exit_code(&planned.outcome) })
     }
 
     /// The path of the log to be, `None` where none is wanted.

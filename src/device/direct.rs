@@ -86,10 +86,6 @@ impl DirectDevice {
         self.len - self.len % self.alignment.offset as u64
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
     fn read_aligned(&self, mut at: u64, mut buf: &mut [u8]) -> io::Result<()> {
         while !buf.is_empty() {
             match self.file.read_at(buf, at) {

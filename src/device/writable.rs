@@ -13,6 +13,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Proof that the user has agreed to writing. Only the command line may make one.
@@ -53,7 +54,7 @@ pub fn open_write(path: &Path, _consent: Consent) -> Result<Arc<dyn WriteDevice>
         Err(error) if is_refusal(&error) => None,
         Err(error) => return Err(failed(error)),
     };
-    Ok(Arc::new(WritableDevice { direct, file, len, writing: RwLock::new(()) }))
+    Ok(Arc::new(WritableDevice { direct, file, len, writing: RwLock::new(()), is_cached: AtomicBool::new(false) }))
 }
 
 /// Linux opens a read-only block device for writing and refuses each write; better to know before the first.
@@ -70,6 +71,15 @@ struct WritableDevice {
     len: u64,
     /// A write that is not aligned has the device for itself: two of them might rewrite one block.
     writing: RwLock<()>,
+    /// Something went through the page cache since the last sync.
+    is_cached: AtomicBool,
+}
+
+impl WritableDevice {
+    fn write_through(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        self.is_cached.store(true, Ordering::Release);
+        self.file.write_all_at(data, at)
+    }
 }
 
 impl ReadDevice for WritableDevice {
@@ -93,7 +103,7 @@ impl ReadDevice for WritableDevice {
 impl WriteDevice for WritableDevice {
     fn write_at(&self, at: Physical, data: &[u8]) -> io::Result<()> {
         check_write(at, data.len(), self.len)?;
-        let Some(direct) = &self.direct else { return self.file.write_all_at(data, at.raw()) };
+        let Some(direct) = &self.direct else { return self.write_through(at.raw(), data) };
         if direct.takes_as_it_is(at.raw(), data) {
             let _with_others = self.writing.read().unwrap_or_else(PoisonError::into_inner);
             return direct.write_direct(at.raw(), data);
@@ -102,16 +112,16 @@ impl WriteDevice for WritableDevice {
         let reach = direct.direct_end().saturating_sub(at.raw()).min(data.len() as u64);
         let (around, through) = data.split_at(reach as usize);
         direct.write_direct(at.raw(), around)?;
-        self.file.write_all_at(through, at.raw() + reach)
+        if through.is_empty() { Ok(()) } else { self.write_through(at.raw() + reach, through) }
     }
 
     fn sync(&self) -> io::Result<()> {
-        if let Some(direct) = &self.direct {
-            direct.file().sync_data()?;
-        }
+        // Direct writes are of the same inode, and the device's own cache is flushed with it.
         self.file.sync_data()?;
-        // What went through the page cache is clean now and can be dropped, so that reads reach the medium.
-        fadvise(&self.file, 0, None, Advice::DontNeed)?;
+        if self.is_cached.swap(false, Ordering::AcqRel) {
+            // Clean now: dropped, so that reads reach the medium.
+            fadvise(&self.file, 0, None, Advice::DontNeed)?;
+        }
         Ok(())
     }
 }

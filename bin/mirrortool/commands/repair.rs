@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     repair: RepairOptions,
 
-    /// Print what would be written, and write nothing
+    /// Print what would be written, and write nothing; exits 4 where there is something
     #[arg(long, help_heading = "Repair", conflicts_with = "yes")]
     dry_run: bool,
 

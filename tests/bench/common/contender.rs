@@ -50,11 +50,33 @@ impl<'a> Contender<'a> {
 
     /// This program.
     pub(crate) fn scrub(setup: &'a Setup) -> Self {
-        Self::new("mirrortool scrub", || {
-            let mut scrub = Command::new(env!("CARGO_BIN_EXE_mirrortool"));
-            scrub.args(["scrub", "--quiet"]).args(&setup.images);
-            watch(scrub.stdout(Stdio::null()).spawn()?).map(Some)
+        Self::mirrortool("mirrortool scrub", &["scrub", "--no-state"], setup)
+    }
+
+    /// This program, with a command and options that leave the set as it should be, or say that it is not.
+    pub(crate) fn mirrortool(name: &str, words: &'static [&'static str], setup: &'a Setup) -> Self {
+        Self::new(name, move || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mirrortool"));
+            command.args(words).args(["--quiet", "--no-paths"]).args(&setup.images);
+            watch(command.stdout(Stdio::null()).spawn()?).map(Some)
         })
+    }
+
+    /// A plain write of everything allocated on the last device.
+    pub(crate) fn plain_write(setup: &'a Setup, extents: &'a Extents) -> Self {
+        Self::new("plain O_DIRECT write of the same bytes", || {
+            let pattern = |buffer: &mut [u8]| buffer.iter_mut().zip(0u32..).for_each(|(b, n)| *b = (n % 251) as u8);
+            extents.write_last(&*setup.open_last()?, pattern).map(|()| None)
+        })
+    }
+
+    /// The same over a last device that holds zeros where anything is allocated, but for its super blocks.
+    pub(crate) fn on_wiped(self, setup: &'a Setup, extents: &'a Extents) -> Self {
+        let wipe = || -> Result<Prepared> {
+            extents.write_last(&*setup.open_last()?, |buffer| buffer.fill(0))?;
+            Ok(Box::new(()))
+        };
+        Self { prepare: Box::new(wipe), ..self }
     }
 
     /// fio, where it is installed: the same number of bytes, each image in one sequence, all at once. The name says so
@@ -140,7 +162,8 @@ fn watch(mut child: Child) -> Result<u64> {
         let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok());
         peak = peak.max(kib.unwrap_or(0));
         if let Some(status) = child.try_wait()? {
-            anyhow::ensure!(status.success(), "mirrortool scrub: {status}");
+            // 4: there is damage, and all of it has a good source.
+            anyhow::ensure!(matches!(status.code(), Some(0 | 4)), "mirrortool: {status}");
             return Ok(peak);
         }
         std::thread::sleep(std::time::Duration::from_millis(5));

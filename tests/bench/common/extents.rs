@@ -1,7 +1,7 @@
 //! What is allocated, as ranges on devices: the work that every contender has at least.
 
 use anyhow::Result;
-use mirrortool::device::{BufferPool, Coalesce, Limits, ReadDevice};
+use mirrortool::device::{BufferPool, Coalesce, Limits, ReadDevice, WriteDevice};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::format::Key;
 use mirrortool::format::items::ExtentItem;
@@ -65,6 +65,31 @@ impl Extents {
     /// What one copy of everything is of all of them.
     pub(crate) fn share_of_one_copy(&self) -> f64 {
         self.logical_bytes as f64 / self.bytes.max(1) as f64
+    }
+
+    /// Bytes on the last device.
+    pub(crate) fn bytes_of_last(&self) -> u64 {
+        self.devices.last().map_or(0, |(_, requests)| requests.iter().map(|r| r.end - r.start).sum())
+    }
+
+    /// Writes all of it on the last device, two writes at a time, and syncs once. `fill` makes the bytes of a request.
+    pub(crate) fn write_last(&self, device: &dyn WriteDevice, fill: impl FnOnce(&mut [u8])) -> Result<()> {
+        let Some((_, requests)) = self.devices.last() else { return Ok(()) };
+        let mut bytes = BufferPool::new(1, REQUEST_BYTES)?.take();
+        fill(&mut bytes);
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<()> {
+            while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                device.write_at(request.start, &bytes[..(request.end - request.start) as usize])?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| -> Result<()> {
+            let other = scope.spawn(work);
+            work()?;
+            other.join().unwrap_or_else(|_| anyhow::bail!("a writer died"))
+        })?;
+        Ok(device.sync()?)
     }
 
     /// Reads everything with the threads and buffers of a scrub; `look` sees each buffer.

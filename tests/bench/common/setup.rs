@@ -3,13 +3,14 @@
 use super::Extents;
 use super::holes::fill_holes;
 use anyhow::{Context as _, Result, bail};
-use mirrortool::device::{IoEngine, cache_drop, identity, open_read};
+use mirrortool::device::{Consent, IoEngine, WriteDevice, cache_drop, identity, open_read, open_write};
 use mirrortool::filesystem::{Filesystem, OpenOptions};
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Profiles and number of devices.
 pub(crate) struct Layout<'a> {
@@ -92,6 +93,11 @@ impl Setup {
         let opened = self.images.iter().map(open).collect::<Result<_>>()?;
         let set = DeviceSet::assemble(opened, SetOptions::default())?;
         Ok(Filesystem::open(set, &OpenOptions::default())?)
+    }
+
+    /// The last device, to be written.
+    pub(crate) fn open_last(&self) -> Result<Arc<dyn WriteDevice>> {
+        Ok(open_write(self.images.last().context("no images")?, Consent::given_by_user())?)
     }
 
     /// Everything allocated, by device, to be read with this engine.
