@@ -7,7 +7,6 @@
 
 // A program, not a test: it prints its table.
 #![allow(clippy::print_stdout)]
-#![allow(dead_code, reason = "each benchmark uses its part of what they share")]
 
 mod common;
 

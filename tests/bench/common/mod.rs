@@ -1,4 +1,5 @@
 //! What the benchmark programs share: images made by the kernel, the list of what is allocated, contenders, and rounds.
+#![allow(dead_code, reason = "each benchmark uses its part")]
 
 mod contender;
 mod extents;
