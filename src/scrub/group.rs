@@ -249,6 +249,9 @@ impl<'e, 'd> Planner<'e, 'd> {
                 }
                 Part::Unsummed(range) if is_extent => {
                     local.unsummed_bytes += range.end - range.start;
+                    if !continues {
+                        local.note_unsummed(range.start);
+                    }
                     (range, RunKind::Unsummed)
                 }
                 Part::Unsummed(_) => return,

@@ -6,8 +6,9 @@ use crate::filesystem::Filesystem;
 use crate::format::items::{BalanceItem, DevReplaceItem};
 use crate::format::types::{key_type, object};
 use crate::format::{Key, SuperFlags};
+use crate::owners::{PackedExtent, packed_among};
 use crate::tree::{Cursor, TreeRoot};
-use crate::units::DeviceId;
+use crate::units::{DeviceId, Logical};
 use crate::volume::Profile;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +57,20 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status) -> Vec<St
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
     }
     notes
+}
+
+/// Compressed extents among those without checksums, a few by name.
+pub(super) fn of_packed(fs: &Filesystem, mut unsummed: Vec<Logical>) -> Vec<String> {
+    const NAMED: usize = 8;
+    unsummed.sort_unstable();
+    let packed = packed_among(fs, &unsummed);
+    let told = packed.iter().take(NAMED).map(|PackedExtent { start, tree, inode }| {
+        let tree = tree.map_or_else(String::new, |tree| format!("root {tree} "));
+        format!("{tree}inode {inode}: compressed extent at {start} has no checksum: its copies were compared, no more")
+    });
+    let more = packed.len().saturating_sub(NAMED);
+    let rest = (more > 0).then(|| format!("{more} more compressed extents have no checksum"));
+    told.chain(rest).collect()
 }
 
 /// What is kept in one profile.

@@ -86,6 +86,7 @@ impl Run<'_> {
         let status = if self.progress.is_cancelled() { Status::Interrupted } else { Status::Finished };
         let mut notes = super::notes::of_filesystem(self.fs, has_log);
         notes.extend(super::notes::of_tally(&tally, self.fs, status));
+        notes.extend(super::notes::of_packed(self.fs, std::mem::take(&mut tally.unsummed)));
         notes.extend(selection.notes());
         if self.earlier.is_some() {
             notes.push("tree blocks that were read in different sittings were not held against each other".to_owned());

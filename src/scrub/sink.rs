@@ -73,6 +73,9 @@ impl FindingList {
     }
 }
 
+/// Extents without checksums that are remembered, to see whether they are compressed: each costs a look into two trees.
+const MAX_UNSUMMED: usize = 1024;
+
 /// What a part of the run has seen.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -87,6 +90,8 @@ pub(super) struct Tally {
     pub(super) ignored_extents: u64,
     /// Data without checksums that was compared or read, in bytes of logical space.
     pub(super) unsummed_bytes: u64,
+    /// The first of the extents without any checksum.
+    pub(super) unsummed: Vec<Logical>,
     /// Bytes read.
     pub(super) bytes: u64,
     /// Right bytes for bad ones; leaves the tally with its window.
@@ -122,6 +127,13 @@ impl Tally {
         self.findings.push(finding);
     }
 
+    /// Remembers an extent without checksums.
+    pub(super) fn note_unsummed(&mut self, at: Logical) {
+        if self.unsummed.len() < MAX_UNSUMMED {
+            self.unsummed.push(at);
+        }
+    }
+
     pub(super) fn append(&mut self, other: Self) {
         for (devid, counters) in &other.devices {
             self.device(*devid).add(counters);
@@ -132,6 +144,7 @@ impl Tally {
         self.orphan_sums += other.orphan_sums;
         self.ignored_extents += other.ignored_extents;
         self.unsummed_bytes += other.unsummed_bytes;
+        other.unsummed.into_iter().for_each(|at| self.note_unsummed(at));
         self.bytes += other.bytes;
         self.notes.extend(other.notes);
     }
