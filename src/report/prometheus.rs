@@ -100,3 +100,6 @@ impl Metrics<'_> {
         self.sample(name, "", value)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,7 +90,7 @@ fn bad_node() -> Finding {
     }
 }
 
-fn correctable() -> ScrubOutcome {
+pub(super) fn correctable() -> ScrubOutcome {
     let first = Counters { verify_errors: 4, correctable_errors: 4, ..Counters::default() };
     let second = Counters { csum_errors: 3, correctable_errors: 3, ..Counters::default() };
     outcome(first, second, Verdict::Correctable, vec![bad_node(), bad_sector(2, RepairState::Possible)])
@@ -400,53 +400,4 @@ fn the_status_file_is_the_one_btrfs_progs_writes() {
         status(&stopped)
             .ends_with("|last_physical:4096|t_start:1796024210|t_resumed:0|duration:20|canceled:0|finished:1\n")
     );
-}
-
-fn metrics(outcome: &ScrubOutcome) -> String {
-    let mut out = Vec::new();
-    write_metrics(Report { command: "scrub", outcome, repair: None }, &mut out).expect("a vector takes all");
-    String::from_utf8(out).expect("utf-8")
-}
-
-/// The rules of `promtool check metrics` that can be broken by gauges: every sample belongs to the family announced
-/// above it, which has a help text and is announced once; names and labels are well formed; no reserved suffix.
-#[test]
-fn metrics_keep_the_rules_of_the_format() {
-    let mut hostile = correctable();
-    hostile.filesystem.label = "a\"b\\c\nd".to_owned();
-    let (text, mut families) = (metrics(&hostile), std::collections::BTreeSet::new());
-    let (mut help, mut family) = ("", "");
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            help = rest.split_once(' ').expect("a help text").0;
-        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-            family = rest.strip_suffix(" gauge").expect("a gauge");
-            assert_eq!(family, help);
-            assert!(families.insert(family), "{family} twice");
-            let name_is_fine = family.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-            assert!(name_is_fine && !["_total", "_count", "_sum", "_bucket"].iter().any(|s| family.ends_with(s)));
-        } else {
-            let rest = line.strip_prefix(family).expect("a sample of the family above");
-            let (labels, value) = rest.strip_prefix('{').and_then(|r| r.rsplit_once("} ")).expect("labels and a value");
-            assert!(value.parse::<f64>().is_ok(), "{line}");
-            assert!(labels.contains(r#"label="a\"b\\c\nd""#), "{line}");
-        }
-    }
-    assert_eq!(families.len(), 10);
-}
-
-#[test]
-fn metrics_say_what_the_report_says() {
-    let text = metrics(&correctable());
-    let labels = r#"command="scrub",fsid="389b092a-5a30-4de0-86bd-c136ddfc6456",label="demo""#;
-    for expected in [
-        format!("mirrortool_last_run_timestamp_seconds{{{labels}}} 1796024230\n"),
-        format!("mirrortool_errors{{{labels},devid=\"1\",kind=\"verify\"}} 4\n"),
-        format!("mirrortool_errors{{{labels},devid=\"2\",kind=\"correctable\"}} 3\n"),
-        format!("mirrortool_verdict{{{labels},verdict=\"correctable\"}} 1\n"),
-        format!("mirrortool_verdict{{{labels},verdict=\"clean\"}} 0\n"),
-        format!("mirrortool_findings{{{labels}}} 2\n"),
-    ] {
-        assert!(text.contains(&expected), "{expected}\n{text}");
-    }
 }
