@@ -11,9 +11,10 @@ const TIMER: &str = include_str!("../../man/examples/mirrortool.timer");
 const CRONTAB: &str = include_str!("../../man/examples/crontab");
 
 /// The sections and keys that an example uses.
-const SERVICE_KEYS: [&str; 13] = [
+const SERVICE_KEYS: [&str; 14] = [
     "Unit.Description",
     "Unit.Documentation",
+    "Unit.ConditionPathExists",
     "Service.Type",
     "Service.ExecStart",
     "Service.Nice",
