@@ -65,9 +65,13 @@ fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
 impl InputOptions {
     /// Opens all members and the file system they make.
     pub(crate) fn open(&self, read_policy: ReadPolicyOption) -> anyhow::Result<Filesystem> {
+        read_policy.open(self.set()?)
+    }
+
+    /// Opens all members.
+    pub(crate) fn set(&self) -> anyhow::Result<DeviceSet> {
         let opened: Result<_, DeviceError> = self.images.iter().map(|path| self.opened(path)).collect();
-        let set = DeviceSet::assemble(opened?, SetOptions { degraded: self.degraded })?;
-        read_policy.open(set)
+        Ok(DeviceSet::assemble(opened?, SetOptions { degraded: self.degraded })?)
     }
 
     fn opened(&self, path: &Path) -> Result<Opened, DeviceError> {

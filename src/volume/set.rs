@@ -12,7 +12,7 @@ pub use error::{SetError, SetWarning};
 use super::chunk_map::ChunkMap;
 use super::member::{Member, Opened};
 use super::read::Volume;
-use crate::device::Identity;
+use crate::device::{Identity, ReadDevice};
 use crate::format::Superblock;
 use crate::format::items::DevItem;
 use crate::units::{DeviceId, Generation};
@@ -75,9 +75,14 @@ impl DeviceSet {
 
     /// The same devices, with their super blocks as they are now.
     pub fn probe_again(&self) -> Result<Self, SetError> {
+        self.behind(|member| Arc::clone(member.device()))
+    }
+
+    /// The same set with another device for each member: its own one behind a decorator.
+    pub fn behind(&self, decorated: impl Fn(&Member) -> Arc<dyn ReadDevice>) -> Result<Self, SetError> {
         let opened = |member: &Arc<Member>| Opened {
             path: member.path().to_owned(),
-            device: Arc::clone(member.device()),
+            device: decorated(member),
             identity: member.identity(),
         };
         Self::assemble(self.members().map(opened).collect(), self.options)

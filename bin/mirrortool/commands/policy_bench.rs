@@ -3,6 +3,8 @@
 use super::bench_options::{BenchFormat, parse_size, read_models, write_picture};
 use crate::options::{InputOptions, ReadPolicyOption};
 use crate::{exit, output};
+use anyhow::ensure;
+use mirrortool::bench::emulate::emulated;
 use mirrortool::bench::model::DeviceModel;
 use mirrortool::bench::policy::{Comparison, Event, Layout, PolicyRow, Setup, compare, data_extents, matrix, measure};
 use mirrortool::bench::workload::{Shape, Workload};
@@ -17,6 +19,8 @@ use std::path::PathBuf;
 
 /// What is compared unless told otherwise.
 const POLICIES: &str = "pid,round-robin:4096,round-robin:192K,round-robin,devid:1,devid:2,latency,auto";
+/// The models of a comparison without real devices.
+const MODELS: [&str; 2] = ["nvme", "nvme"];
 /// The part of a modelled file system that is used.
 const MODEL_AREA_BYTES: u64 = 64 << 30;
 
@@ -49,16 +53,21 @@ impl Profile {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The devices or image files of one file system; device models where there are none
-    #[arg(value_name = "IMAGE", conflicts_with_all = ["model", "matrix", "event", "profile"])]
+    #[arg(value_name = "IMAGE", conflicts_with_all = ["matrix", "event", "profile"])]
     images: Vec<PathBuf>,
 
     /// How image files are read; block devices are always read directly
     #[arg(long, value_name = "ENGINE", default_value = "direct")]
     io_engine: mirrortool::device::IoEngine,
 
-    /// A device model per device: hdd, hdd-2005, hdd-smr, ssd, nvme, vm, or a YAML file
-    #[arg(long, value_name = "MODEL", value_delimiter = ',', default_value = "nvme,nvme")]
+    /// A model per device, in the order of devids: hdd, hdd-2005, hdd-smr, ssd, nvme, vm, or a YAML file [default:
+    /// nvme,nvme without IMAGE]
+    #[arg(long, value_name = "MODEL", value_delimiter = ',')]
     model: Vec<String>,
+
+    /// Delay the reads of the real devices as the models would
+    #[arg(long, requires_all = ["images", "model"])]
+    emulate: bool,
 
     /// How copies lie on modelled devices
     #[arg(long, value_enum, default_value_t)]
@@ -133,24 +142,31 @@ fn workload(args: &Args, extents: Vec<std::ops::Range<Logical>>) -> Workload {
 }
 
 fn over_models(args: &Args) -> anyhow::Result<PolicyBench> {
-    let models = read_models(&args.model)?;
-    let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+    let models = if args.model.is_empty() {
+        MODELS.map(DeviceModel::built_in).into_iter().collect::<Result<_, _>>()?
+    } else {
+        read_models(&args.model)?
+    };
     let layout = args.profile.layout();
     check_layout(layout, &models)?;
     let area = vec![Logical::new(0)..Logical::new(MODEL_AREA_BYTES)];
-    let model = Some(names.join("+"));
+    let model = Some(names(&models));
     let setup = Setup { layout, workload: workload(args, area), events: args.event.clone(), models };
     Ok(bench(args, model, compare(&setup, &args.policies, args.rounds)))
+}
+
+fn names(models: &[DeviceModel]) -> String {
+    models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>().join("+")
 }
 
 fn check_layout(layout: Layout, models: &[DeviceModel]) -> anyhow::Result<()> {
     match layout {
         Layout::Mirrored(copies) => {
-            anyhow::ensure!(models.len() >= copies, "{copies} copies need as many models, have {}", models.len());
+            ensure!(models.len() >= copies, "{copies} copies need as many models, have {}", models.len());
         }
         Layout::StripedPairs => {
             let pairs = models.len() >= 4 && models.len().is_multiple_of(2);
-            anyhow::ensure!(pairs, "RAID10 needs an even number of models from 4 on, have {}", models.len());
+            ensure!(pairs, "RAID10 needs an even number of models from 4 on, have {}", models.len());
         }
     }
     Ok(())
@@ -158,12 +174,15 @@ fn check_layout(layout: Layout, models: &[DeviceModel]) -> anyhow::Result<()> {
 
 fn over_members(args: &Args) -> anyhow::Result<PolicyBench> {
     let input = InputOptions { images: args.images.clone(), degraded: false, io_engine: args.io_engine };
-    let filesystem = input.open(ReadPolicyOption::default())?;
+    ensure!(args.model.is_empty() || args.emulate, "a model for real devices needs --emulate");
+    let models = read_models(&args.model)?;
+    let filesystem = ReadPolicyOption::default().open(emulated(&input.set()?, &models)?)?;
     input.warn_of_users();
     let extents = data_extents(&filesystem);
-    anyhow::ensure!(!extents.is_empty(), "the file system has no data to read");
+    ensure!(!extents.is_empty(), "the file system has no data to read");
     let workload = workload(args, extents);
-    Ok(bench(args, None, rounds_over(&filesystem, &workload, args)))
+    let model = args.emulate.then(|| names(&models));
+    Ok(bench(args, model, rounds_over(&filesystem, &workload, args)))
 }
 
 /// Rounds in turns, so that what changes meanwhile on the machine changes for all policies.

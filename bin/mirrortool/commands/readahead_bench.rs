@@ -4,20 +4,20 @@ use super::bench_options::{BenchFormat, read_models, write_picture};
 use crate::options::ReadPolicyOption;
 use crate::{exit, output, watch};
 use anyhow::Context as _;
-use mirrortool::bench::emulate::EmulatedDevice;
+use mirrortool::bench::emulate::emulated;
 use mirrortool::bench::model::DeviceModel;
 use mirrortool::bench::readahead::{
     Comparison, Meter, MeteredDevice, ModeResult, Sample, Script, Seen, Shape, Trees, bound_ns, simulate_scrub,
     simulate_walk, walk_trees,
 };
-use mirrortool::bench::simulator::{Member, Simulator};
+use mirrortool::bench::simulator::{self, Simulator};
 use mirrortool::device::{IoEngine, ReadDevice, cache_drop, identity, open_read};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::report::{self, ReadaheadReport};
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
 use mirrortool::tree::ReadaheadMode;
 use mirrortool::units::Physical;
-use mirrortool::volume::{DeviceSet, Opened, SetOptions};
+use mirrortool::volume::{DeviceSet, Member, Opened, SetOptions};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -196,18 +196,20 @@ impl Bench<'_> {
     fn open(&self) -> anyhow::Result<(Filesystem, Arc<Meter>)> {
         let meter = Arc::new(Meter::default());
         let mut opened = Vec::new();
-        for (nth, path) in self.args.images.iter().enumerate() {
+        for path in &self.args.images {
             // Where it cannot be dropped a warning was given.
             let _ = cache_drop(path);
-            let mut device = open_cold(path)?;
-            if let Some(model) = self.models.get(nth).or(self.models.last()).filter(|_| self.args.emulate) {
-                device = Arc::new(EmulatedDevice::new(device, model));
-            }
-            let device = Arc::new(MeteredDevice::new(device, Arc::clone(&meter)));
-            opened.push(Opened { path: path.clone(), device, identity: identity(path)? });
+            opened.push(Opened { path: path.clone(), device: open_cold(path)?, identity: identity(path)? });
         }
-        let set = DeviceSet::assemble(opened, SetOptions { degraded: self.args.degraded })?;
-        Ok((self.args.mirror.open(set)?, meter))
+        let mut set = DeviceSet::assemble(opened, SetOptions { degraded: self.args.degraded })?;
+        if self.args.emulate {
+            set = emulated(&set, self.models)?;
+        }
+        let metered = |member: &Member| -> Arc<dyn ReadDevice> {
+            Arc::new(MeteredDevice::new(Arc::clone(member.device()), Arc::clone(&meter)))
+        };
+        let fs = self.args.mirror.open(set.behind(metered)?)?;
+        Ok((fs, meter))
     }
 
     fn warn_of_caches(&self) {
@@ -246,7 +248,7 @@ impl Bench<'_> {
         if self.args.one_disk {
             let mut start = Physical::default();
             let mut member = |size: &u64| {
-                let member = Member { medium: 0, start };
+                let member = simulator::Member { medium: 0, start };
                 start = start + *size;
                 member
             };
