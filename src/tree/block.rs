@@ -7,6 +7,7 @@
 
 use crate::checksum::{ChecksumType, Digest};
 use crate::format::node::{self, CSUM_FIELD_BYTES, HEADER_BYTES, Header, KeyPtr, MAX_LEVEL};
+use crate::format::types::object;
 use crate::format::{Key, TreeRules};
 use crate::units::{Generation, Logical, ObjectId};
 use thiserror::Error;
@@ -143,12 +144,8 @@ fn owner_fits(have: ObjectId, expect: ObjectId) -> bool {
 
 /// True for the trees that hold files: the first subvolume, all others, and the relocation trees made from them.
 pub fn is_subvolume(root: ObjectId) -> bool {
-    const FS_TREE: u64 = 5;
-    const FIRST_FREE: u64 = 256;
-    const TREE_RELOC: u64 = (-8_i64).cast_unsigned();
-    const DATA_RELOC_TREE: u64 = (-9_i64).cast_unsigned();
-    const LAST_FREE: u64 = (-256_i64).cast_unsigned();
-    matches!(root.raw(), FS_TREE | TREE_RELOC | DATA_RELOC_TREE | FIRST_FREE..=LAST_FREE)
+    matches!(root, object::FS_TREE | object::TREE_RELOC | object::DATA_RELOC_TREE)
+        || (object::FIRST_FREE..=object::LAST_FREE).contains(&root)
 }
 
 /// A block that verified.
