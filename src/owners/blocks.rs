@@ -4,7 +4,7 @@
 
 use super::names::Names;
 use super::orphaned::{LostInodes, name_lost};
-use super::references::References;
+use super::references::{Referenced, References};
 use super::roots_of::RootsOf;
 use super::table::Owners;
 use super::trees::Trees;
@@ -114,7 +114,7 @@ impl Finder<'_> {
         let mut others = Vec::new();
         for at in wanted {
             let found = references.block(*at);
-            let check = ParentCheck { level: found.as_ref().and_then(|f| f.level), ..ParentCheck::default() };
+            let check = found.as_ref().map(Referenced::check).unwrap_or_default();
             let mut owners = BTreeSet::new();
             if let Ok(block) = self.fs.read_block(*at, &check) {
                 owners.extend(&roots_of.of(&mut self.trees, *at, block.level()).ids);

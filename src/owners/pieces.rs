@@ -1,6 +1,7 @@
 //! The file extent items behind a reference: for a keyed one by searching the subvolume, for a shared one in the leaf
 //! that it names.
 
+use super::references::References;
 use super::trees::Trees;
 use crate::filesystem::Filesystem;
 use crate::format::Key;
@@ -75,7 +76,8 @@ fn in_subvolume(
 }
 
 fn in_leaf(fs: &Filesystem, extent: &LogicalRange, leaf: Logical, pieces: &mut Vec<Piece>) {
-    let check = ParentCheck { level: Some(0), ..ParentCheck::default() };
+    let is_leaf = ParentCheck { level: Some(0), ..ParentCheck::default() };
+    let check = References::new(fs).block(leaf).map_or(is_leaf, |found| found.check());
     let Ok(block) = fs.read_block(leaf, &check) else { return };
     let items = (0..block.len()).filter_map(|slot| block.item(slot));
     let data = items.filter(|(key, _)| key.item_type == key_type::EXTENT_DATA);

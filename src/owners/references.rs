@@ -4,8 +4,8 @@ use crate::filesystem::Filesystem;
 use crate::format::Key;
 use crate::format::items::{ExtentItem, ExtentRef};
 use crate::format::types::key_type;
-use crate::tree::Cursor;
-use crate::units::{Logical, LogicalRange};
+use crate::tree::{Cursor, ParentCheck};
+use crate::units::{Generation, Logical, LogicalRange};
 
 /// References of one extent that are looked at; the rest is counted.
 pub(super) const MAX_REFS: usize = 4096;
@@ -17,6 +17,8 @@ pub(super) struct Referenced {
     pub(super) range: LogicalRange,
     /// The level of a tree block; `None` for data.
     pub(super) level: Option<u8>,
+    /// When the extent was allocated; of a tree block this is the generation that its header must have.
+    generation: Generation,
     /// At most [`MAX_REFS`].
     pub(super) refs: Vec<ExtentRef>,
     /// How many uses the extent item promises.
@@ -24,6 +26,11 @@ pub(super) struct Referenced {
 }
 
 impl Referenced {
+    /// What a good copy of this tree block must be: a copy that missed a write is good in itself, and holds something else.
+    pub(super) fn check(&self) -> ParentCheck {
+        ParentCheck { level: self.level, generation: Some(self.generation), ..ParentCheck::default() }
+    }
+
     /// Whether all promised uses are among the references.
     pub(super) fn is_whole(&self) -> bool {
         self.refs.iter().map(ExtentRef::count).sum::<u64>() >= self.promised
@@ -67,6 +74,7 @@ impl<'f> References<'f> {
         let mut found = Referenced {
             range,
             level,
+            generation: item.generation,
             refs: item.inline_refs().map_while(Result::ok).take(MAX_REFS).collect(),
             promised: item.refs,
         };

@@ -2,7 +2,7 @@
 //! made before a snapshot is part of more trees than its own references name: whoever shares a block above it shares it
 //! too. Kernel: `btrfs_find_all_roots` in fs/btrfs/backref.c.
 
-use super::references::References;
+use super::references::{Referenced, References};
 use super::trees::Trees;
 use crate::filesystem::Filesystem;
 use crate::format::Key;
@@ -46,8 +46,10 @@ impl<'f> RootsOf<'f> {
 
     fn follow(&mut self, trees: &mut Trees<'f>, at: Logical, level: u8) -> RootSet {
         let mut set = RootSet::default();
-        let block = self.fs.read_block(at, &ParentCheck { level: Some(level), ..ParentCheck::default() }).ok();
-        let refs = if let Some(found) = self.references.block(at).filter(|found| found.level == Some(level)) {
+        let found = self.references.block(at).filter(|found| found.level == Some(level));
+        let by_level = || ParentCheck { level: Some(level), ..ParentCheck::default() };
+        let block = self.fs.read_block(at, &found.as_ref().map_or_else(by_level, Referenced::check)).ok();
+        let refs = if let Some(found) = found {
             set.is_partial |= !found.is_whole();
             found.refs
         } else {
