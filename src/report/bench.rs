@@ -4,13 +4,11 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::document::{Encoding, Tool, WriteError, encode};
+use super::document::{Encoding, SpreadEntry, Tool, WriteError, encode};
+use super::human::MIB;
 use crate::bench::layout::Series;
 use crate::bench::model::Direction;
 use crate::bench::policy::{Comparison, PolicyRow, Scenario};
-use crate::bench::statistics::Spread;
-
-const MIB: f64 = 1_048_576.0;
 
 /// A comparison of policies, and what was compared.
 #[derive(Clone, Debug)]
@@ -302,19 +300,6 @@ impl LatencyEntry {
             p50: us(latencies.percentile_ns(50.0) as f64),
             p99: us(latencies.percentile_ns(99.0) as f64),
         }
-    }
-}
-
-#[derive(Serialize)]
-struct SpreadEntry {
-    median: f64,
-    min: f64,
-    max: f64,
-}
-
-impl From<Spread> for SpreadEntry {
-    fn from(Spread { median, min, max }: Spread) -> Self {
-        Self { median, min, max }
     }
 }
 

@@ -4,6 +4,7 @@ use super::owner::FileEntry;
 use super::repair::RepairEntry;
 use super::words::Word;
 use super::{Report, human};
+use crate::bench::statistics::Spread;
 use crate::owners::Owners;
 use crate::scrub::finding::Finding;
 use crate::scrub::outcome::{DeviceOutcome, FilesystemInfo, ScrubOutcome};
@@ -57,6 +58,20 @@ pub(super) fn encode(document: &impl Serialize, encoding: Encoding, out: &mut dy
         Encoding::Yaml => serde_yaml::to_writer(&mut *out, document)?,
     }
     Ok(())
+}
+
+/// A figure of several rounds.
+#[derive(Serialize)]
+pub(super) struct SpreadEntry {
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl From<Spread> for SpreadEntry {
+    fn from(Spread { median, min, max }: Spread) -> Self {
+        Self { median, min, max }
+    }
 }
 
 #[derive(Serialize)]

@@ -3,6 +3,9 @@
 use std::time::{Duration, SystemTime};
 use time::{OffsetDateTime, UtcOffset, macros::format_description};
 
+/// A mebibyte, for rates in tables and pictures.
+pub(super) const MIB: f64 = 1_048_576.0;
+
 /// Two decimals and a binary unit: `236.92MiB`, `0.00B`.
 pub(super) fn size(bytes: u64) -> String {
     scaled(bytes as f64)

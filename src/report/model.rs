@@ -1,6 +1,8 @@
 //! Device models as YAML: the figures of `bench::model`, named and in units that data sheets use.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_yaml::{Mapping, Value};
 
 use crate::bench::model::{DeviceModel, DiskModel, FlashModel, Medium, Shingles};
 
@@ -9,154 +11,101 @@ use crate::bench::model::{DeviceModel, DiskModel, FlashModel, Medium, Shingles};
 #[error("not a device model")]
 pub struct ModelError(#[from] serde_yaml::Error);
 
-#[derive(Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-enum Entry {
-    Disk {
-        name: String,
-        capacity_bytes: u64,
-        rpm: u32,
-        outer_bytes_per_second: u64,
-        inner_bytes_per_second: u64,
-        single_track_seek_us: u64,
-        average_seek_us: u64,
-        write_settle_us: u64,
-        command_us: u64,
-        hit_us: u64,
-        queue_depth: u32,
-        look_ahead_bytes: u64,
-        interface_bytes_per_second: u64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        shingles: Option<ShinglesEntry>,
-    },
-    Flash {
-        name: String,
-        channels: u32,
-        read_ns: u64,
-        write_ns: u64,
-        write_ack_ns: u64,
-        read_bytes_per_second: u64,
-        write_bytes_per_second: u64,
-        jitter_percent: u32,
-    },
+/// Reads a model from YAML.
+pub fn read_model(yaml: &str) -> Result<DeviceModel, ModelError> {
+    let mut figures: Mapping = serde_yaml::from_str(yaml)?;
+    let name = figures.remove("name").ok_or_else(|| serde_yaml::Error::missing_field("name"))?;
+    Ok(DeviceModel { name: serde_yaml::from_value(name)?, medium: MediumEntry::deserialize(Value::Mapping(figures))? })
+}
+
+/// A model as YAML, as [`read_model`] takes it: a start for one's own.
+pub fn write_model(model: &DeviceModel) -> Result<String, ModelError> {
+    let mut figures = Mapping::new();
+    figures.insert("name".into(), model.name.as_str().into());
+    if let Value::Mapping(own) = MediumEntry::serialize(&model.medium, serde_yaml::value::Serializer)? {
+        figures.extend(own);
+    }
+    Ok(serde_yaml::to_string(&figures)?)
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Medium", tag = "kind", rename_all = "lowercase")]
+enum MediumEntry {
+    Disk(#[serde(with = "DiskEntry")] DiskModel),
+    Flash(#[serde(with = "FlashEntry")] FlashModel),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "DiskModel", deny_unknown_fields)]
+struct DiskEntry {
+    capacity_bytes: u64,
+    rpm: u32,
+    outer_bytes_per_second: u64,
+    inner_bytes_per_second: u64,
+    #[serde(rename = "single_track_seek_us", with = "us")]
+    single_track_seek_ns: u64,
+    #[serde(rename = "average_seek_us", with = "us")]
+    average_seek_ns: u64,
+    #[serde(rename = "write_settle_us", with = "us")]
+    write_settle_ns: u64,
+    #[serde(rename = "command_us", with = "us")]
+    command_ns: u64,
+    #[serde(rename = "hit_us", with = "us")]
+    hit_ns: u64,
+    queue_depth: u32,
+    look_ahead_bytes: u64,
+    interface_bytes_per_second: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "shingles")]
+    shingles: Option<Shingles>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Shingles", deny_unknown_fields)]
 struct ShinglesEntry {
     band_bytes: u64,
     cache_bytes: u64,
 }
 
-/// Reads a model from YAML.
-pub fn read_model(yaml: &str) -> Result<DeviceModel, ModelError> {
-    Ok(serde_yaml::from_str::<Entry>(yaml)?.into())
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FlashModel", deny_unknown_fields)]
+struct FlashEntry {
+    channels: u32,
+    read_ns: u64,
+    write_ns: u64,
+    write_ack_ns: u64,
+    read_bytes_per_second: u64,
+    write_bytes_per_second: u64,
+    jitter_percent: u32,
 }
 
-/// A model as YAML, as [`read_model`] takes it: a start for one's own.
-pub fn write_model(model: &DeviceModel) -> Result<String, ModelError> {
-    Ok(serde_yaml::to_string(&Entry::from(model))?)
-}
+/// Nanoseconds as microseconds.
+mod us {
+    use super::{Deserialize as _, Deserializer, Serializer};
 
-fn ns(us: u64) -> u64 {
-    us.saturating_mul(1000)
-}
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+    pub(super) fn serialize<S: Serializer>(ns: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(ns / 1000)
+    }
 
-impl From<Entry> for DeviceModel {
-    fn from(entry: Entry) -> Self {
-        match entry {
-            Entry::Disk {
-                name,
-                capacity_bytes,
-                rpm,
-                outer_bytes_per_second,
-                inner_bytes_per_second,
-                single_track_seek_us,
-                average_seek_us,
-                write_settle_us,
-                command_us,
-                hit_us,
-                queue_depth,
-                look_ahead_bytes,
-                interface_bytes_per_second,
-                shingles,
-            } => Self {
-                name,
-                medium: Medium::Disk(DiskModel {
-                    capacity_bytes,
-                    rpm,
-                    outer_bytes_per_second,
-                    inner_bytes_per_second,
-                    single_track_seek_ns: ns(single_track_seek_us),
-                    average_seek_ns: ns(average_seek_us),
-                    write_settle_ns: ns(write_settle_us),
-                    command_ns: ns(command_us),
-                    hit_ns: ns(hit_us),
-                    queue_depth,
-                    look_ahead_bytes,
-                    interface_bytes_per_second,
-                    shingles: shingles
-                        .map(|ShinglesEntry { band_bytes, cache_bytes }| Shingles { band_bytes, cache_bytes }),
-                }),
-            },
-            Entry::Flash {
-                name,
-                channels,
-                read_ns,
-                write_ns,
-                write_ack_ns,
-                read_bytes_per_second,
-                write_bytes_per_second,
-                jitter_percent,
-            } => Self {
-                name,
-                medium: Medium::Flash(FlashModel {
-                    channels,
-                    read_ns,
-                    write_ns,
-                    write_ack_ns,
-                    read_bytes_per_second,
-                    write_bytes_per_second,
-                    jitter_percent,
-                }),
-            },
-        }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        Ok(u64::deserialize(from)?.saturating_mul(1000))
     }
 }
 
-impl From<&DeviceModel> for Entry {
-    fn from(model: &DeviceModel) -> Self {
-        let name = model.name.clone();
-        match &model.medium {
-            Medium::Disk(disk) => Self::Disk {
-                name,
-                capacity_bytes: disk.capacity_bytes,
-                rpm: disk.rpm,
-                outer_bytes_per_second: disk.outer_bytes_per_second,
-                inner_bytes_per_second: disk.inner_bytes_per_second,
-                single_track_seek_us: disk.single_track_seek_ns / 1000,
-                average_seek_us: disk.average_seek_ns / 1000,
-                write_settle_us: disk.write_settle_ns / 1000,
-                command_us: disk.command_ns / 1000,
-                hit_us: disk.hit_ns / 1000,
-                queue_depth: disk.queue_depth,
-                look_ahead_bytes: disk.look_ahead_bytes,
-                interface_bytes_per_second: disk.interface_bytes_per_second,
-                shingles: disk
-                    .shingles
-                    .map(|Shingles { band_bytes, cache_bytes }| ShinglesEntry { band_bytes, cache_bytes }),
-            },
-            Medium::Flash(flash) => Self::Flash {
-                name,
-                channels: flash.channels,
-                read_ns: flash.read_ns,
-                write_ns: flash.write_ns,
-                write_ack_ns: flash.write_ack_ns,
-                read_bytes_per_second: flash.read_bytes_per_second,
-                write_bytes_per_second: flash.write_bytes_per_second,
-                jitter_percent: flash.jitter_percent,
-            },
-        }
+/// What only shingled disks have.
+mod shingles {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Shingles, ShinglesEntry};
+
+    #[derive(Serialize, Deserialize)]
+    struct Entry(#[serde(with = "ShinglesEntry")] Shingles);
+
+    #[allow(clippy::ref_option, reason = "serde passes fields by reference")]
+    pub(super) fn serialize<S: Serializer>(shingles: &Option<Shingles>, to: S) -> Result<S::Ok, S::Error> {
+        shingles.map(Entry).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Shingles>, D::Error> {
+        Ok(Option::<Entry>::deserialize(from)?.map(|Entry(shingles)| shingles))
     }
 }
 
@@ -174,9 +123,22 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_figure_is_refused_and_named() {
-        let yaml = write_model(&DeviceModel::built_in("ssd").unwrap()).unwrap().replace("channels", "chanels");
-        let error = read_model(&yaml).unwrap_err();
-        assert!(std::error::Error::source(&error).unwrap().to_string().contains("chanels"));
+    fn a_misspelt_or_missing_figure_is_refused_and_named() {
+        for (model, right, wrong) in
+            [("ssd", "channels", "chanels"), ("hdd-smr", "band_bytes", "band"), ("hdd", "name", "nam")]
+        {
+            let yaml = write_model(&DeviceModel::built_in(model).unwrap()).unwrap();
+            let error = read_model(&yaml.replacen(right, wrong, 1)).unwrap_err();
+            let reason = std::error::Error::source(&error).unwrap().to_string();
+            assert!(reason.contains(wrong), "{model}: {reason}");
+        }
+    }
+
+    #[test]
+    fn figures_have_the_units_of_data_sheets() {
+        let yaml = write_model(&DeviceModel::built_in("hdd-smr").unwrap()).unwrap();
+        for line in ["name: hdd-smr", "kind: disk", "average_seek_us: 12000", "shingles:", "  band_bytes: 31457280"] {
+            assert!(yaml.lines().any(|found| found == line), "{line:?} is not in:\n{yaml}");
+        }
     }
 }

@@ -3,9 +3,9 @@
 use plotters::prelude::*;
 
 use super::bench::{LayoutBench, PolicyBench, series_name};
+use super::human::MIB;
 
 const SIZE: (u32, u32) = (960, 540);
-const MIB: f64 = 1_048_576.0;
 
 /// A picture could not be drawn.
 #[derive(Debug, thiserror::Error)]

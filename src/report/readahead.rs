@@ -1,6 +1,6 @@
 //! What `mirrortool readahead-bench` prints: a block per mode, a document, CSV, and a picture.
 
-use super::document::{Encoding, WriteError, encode};
+use super::document::{Encoding, SpreadEntry, WriteError, encode};
 use super::human;
 use super::plot::{PlotError, failed};
 use crate::bench::readahead::{Comparison, ModeResult};
@@ -98,19 +98,6 @@ struct ScrubEntry {
     #[serde(flatten)]
     entry: Entry,
     bytes_total: u64,
-}
-
-#[derive(Serialize)]
-struct SpreadEntry {
-    median: f64,
-    min: f64,
-    max: f64,
-}
-
-impl From<Spread> for SpreadEntry {
-    fn from(spread: Spread) -> Self {
-        Self { median: spread.median, min: spread.min, max: spread.max }
-    }
 }
 
 /// Writes the document for programs.

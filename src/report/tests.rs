@@ -9,8 +9,19 @@ use crate::scrub::outcome::{DeviceOutcome, FilesystemInfo, Status, Verdict};
 use crate::scrub::tally::Counters;
 use crate::units::{DeviceId, Generation, Logical, MirrorNum, Physical};
 use crate::volume::Profile;
+use std::io::Write;
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
+
+/// How every text of an outcome below begins.
+const HEAD: &str = "\
+UUID:             389b092a-5a30-4de0-86bd-c136ddfc6456
+Scrub started:    Mon Nov 30 07:36:50 2026
+Status:           finished
+Duration:         0:00:20
+Total to scrub:   7.02GiB
+Rate:             359.42MiB/s
+";
 
 const FSID: Uuid = Uuid::from_u128(0x389b_092a_5a30_4de0_86bd_c136_ddfc_6456);
 
@@ -96,41 +107,33 @@ pub(super) fn correctable() -> ScrubOutcome {
     outcome(first, second, Verdict::Correctable, vec![bad_node(), bad_sector(2, RepairState::Possible)])
 }
 
-fn text(outcome: &ScrubOutcome, options: &TextOptions<'_>) -> String {
+/// What a scrub with this outcome writes.
+fn written<E: std::fmt::Debug>(
+    outcome: &ScrubOutcome,
+    write: impl FnOnce(Report<'_>, &mut dyn Write) -> Result<(), E>,
+) -> String {
     let mut out = Vec::new();
-    write_text(Report { command: "scrub", outcome, repair: None }, options, &mut out).expect("a vector takes all");
+    write(Report { command: "scrub", outcome, repair: None }, &mut out).expect("a vector takes all");
     String::from_utf8(out).expect("utf-8")
 }
 
+fn text(outcome: &ScrubOutcome, options: &TextOptions<'_>) -> String {
+    written(outcome, |report, out| write_text(report, options, out))
+}
+
 fn document(outcome: &ScrubOutcome, encoding: Encoding) -> String {
-    let mut out = Vec::new();
-    write_document(Report { command: "scrub", outcome, repair: None }, encoding, &mut out).expect("a vector takes all");
-    String::from_utf8(out).expect("utf-8")
+    written(outcome, |report, out| write_document(report, encoding, out))
 }
 
 #[test]
 fn a_clean_run_reads_as_btrfs_scrub_status() {
-    let expected = "\
-UUID:             389b092a-5a30-4de0-86bd-c136ddfc6456
-Scrub started:    Mon Nov 30 07:36:50 2026
-Status:           finished
-Duration:         0:00:20
-Total to scrub:   7.02GiB
-Rate:             359.42MiB/s
-Error summary:    no errors found
-";
+    let expected = format!("{HEAD}Error summary:    no errors found\n");
     assert_eq!(text(&clean(), &TextOptions::default()), expected);
 }
 
 #[test]
 fn errors_are_summed_and_listed() {
     let expected = "\
-UUID:             389b092a-5a30-4de0-86bd-c136ddfc6456
-Scrub started:    Mon Nov 30 07:36:50 2026
-Status:           finished
-Duration:         0:00:20
-Total to scrub:   7.02GiB
-Rate:             359.42MiB/s
 Error summary:    verify=4 csum=3
   Correctable:    7
   Corrected:      0
@@ -140,7 +143,7 @@ Result:           7 sectors correctable on 2 devices
 corrupt tree block: root=2 block=30588928 mirror=2 devid=1 physical=22429696, bad first key, have (1 2 3) expect (1 2 4); correctable
 corrupt data: logical=298844160 mirror=2 devid=2 physical=1048576, bad checksum, have 0x8f010203 expect 0x8e010203; correctable
 ";
-    assert_eq!(text(&correctable(), &TextOptions::default()), expected);
+    assert_eq!(text(&correctable(), &TextOptions::default()), format!("{HEAD}{expected}"));
 }
 
 #[test]
@@ -379,11 +382,7 @@ fn what_is_not_a_report_is_named() {
 fn the_status_file_is_the_one_btrfs_progs_writes() {
     let mut stopped = ScrubOutcome { status: Status::Interrupted, ..correctable() };
     stopped.devices[1].counters.last_physical = 4096;
-    let status = |outcome: &ScrubOutcome| {
-        let mut out = Vec::new();
-        write_btrfs_status(Report { command: "scrub", outcome, repair: None }, &mut out).expect("a vector takes all");
-        String::from_utf8(out).expect("utf-8")
-    };
+    let status = |outcome: &ScrubOutcome| written(outcome, |report, out| write_btrfs_status(report, out));
     let text = status(&stopped);
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 3);
