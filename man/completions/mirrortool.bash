@@ -345,7 +345,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__policy__subcmd__bench)
-            opts="-h -V --io-engine --model --profile --workload --jobs --iodepth --size --policies --rounds --event --matrix --format --plot --help --version"
+            opts="-h -V --io-engine --model --emulate --profile --workload --jobs --iodepth --size --policies --rounds --event --matrix --format --plot --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -113,7 +113,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l majority -d 'Where copies without checksum differ, take what more than half of three or four copies have'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l salvage -d 'Where every copy is bad, try to put the right bytes together; a guess, shown as such'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l verify -d 'Scrub again afterwards'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l dry-run -d 'Print what would be written, and write nothing'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l dry-run -d 'Print what would be written, and write nothing; exits 4 where there is something'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -s d -l per-device -d 'A block of text per device instead of one for all'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -s R -l raw -d 'All counters by their names instead of a summary'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l fsck-exit -d 'Exit as fsck does: 0 good, 1 corrected, 4 errors left, 8 failed, 16 usage, 32 ended early'
@@ -139,7 +139,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l subvolume
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -s V -l version -d 'Print version'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -l io-engine -d 'How image files are read; block devices are always read directly' -r
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -l model -d 'A device model per device: hdd, hdd-2005, hdd-smr, ssd, nvme, vm, or a YAML file' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -l model -d 'A model per device, in the order of devids: hdd, hdd-2005, hdd-smr, ssd, nvme, vm, or a YAML file [default: nvme,nvme without IMAGE]' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -l profile -d 'How copies lie on modelled devices' -r -f -a "raid1\t'Two copies'
 raid1c3\t'Three copies'
 raid1c4\t'Four copies'
@@ -156,6 +156,7 @@ json\t'For programs'
 yaml\t'For programs and people'
 csv\t'For spreadsheets'"
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -l plot -d 'Draw the rates to FILE as SVG' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -l emulate -d 'Delay the reads of the real devices as the models would'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -l matrix -d 'Run every policy through every scenario instead'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand policy-bench" -s V -l version -d 'Print version'
