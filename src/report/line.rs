@@ -1,8 +1,9 @@
 //! One finding as one line, in the grammar of the kernel's messages (`fs/btrfs/tree-checker.c`):
 //! `corrupt <what>: <where>, <reason>[, have X expect Y]; <prospects>`. Addresses decimal, checksums hex.
 
+use super::human;
 use crate::scrub::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
-use crate::units::{Logical, MirrorNum};
+use crate::units::MirrorNum;
 use std::fmt;
 
 /// Displays a finding as one line without a full stop.
@@ -14,12 +15,31 @@ pub struct FindingLine<'a>(
 
 impl fmt::Display for FindingLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let finding = self.0;
-        write!(f, "{} {}: ", adjective(finding.problem), noun(finding.kind))?;
-        place(finding, f)?;
-        write!(f, ", {}", reason(finding.problem))?;
-        evidence(&finding.evidence, f)?;
-        write!(f, "; {}", prospects(finding.repair))
+        SpanLine { first: self.0, last: self.0, count: 1 }.fmt(f)
+    }
+}
+
+/// Displays `count` findings of neighbouring blocks that differ in their addresses only, and in what was found there.
+pub(super) struct SpanLine<'a> {
+    pub(super) first: &'a Finding,
+    pub(super) last: &'a Finding,
+    pub(super) count: u64,
+}
+
+impl fmt::Display for SpanLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, count } = *self;
+        write!(f, "{} {}: ", adjective(first.problem), noun(first.kind))?;
+        place(first, last, f)?;
+        if count > 1 {
+            let unit = if first.kind == FindingKind::Data { "sector" } else { noun(first.kind) };
+            write!(f, ", {}", human::count(count, unit))?;
+        }
+        write!(f, ", {}", reason(first.problem))?;
+        if first.evidence == last.evidence {
+            evidence(&first.evidence, f)?;
+        }
+        write!(f, "; {}", prospects(first.repair))
     }
 }
 
@@ -41,18 +61,31 @@ pub(super) fn noun(kind: FindingKind) -> &'static str {
     }
 }
 
-fn place(finding: &Finding, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if let (FindingKind::Metadata, Some(owner)) = (finding.kind, finding.owner) {
+fn place(first: &Finding, last: &Finding, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let (FindingKind::Metadata, Some(owner)) = (first.kind, first.owner) {
         write!(f, "root={owner} ")?;
     }
-    place_of_block(finding.kind, finding.logical, finding.mirror, f)?;
-    write!(f, " devid={} physical={}", finding.devid, finding.physical)
+    let end_bytes = u64::from(last.length);
+    let logical = Interval(first.logical.raw(), last.logical.raw(), end_bytes);
+    place_of_block(first.kind, logical, first.mirror, f)?;
+    let physical = Interval(first.physical.raw(), last.physical.raw(), end_bytes);
+    write!(f, " devid={} physical={physical}", first.devid)
+}
+
+/// The address of one block; of several, from the first to the end of the last, which has so many bytes.
+struct Interval(u64, u64, u64);
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(first, last, last_bytes) = *self;
+        if first == last { write!(f, "{first}") } else { write!(f, "[{first}, {})", last.saturating_add(last_bytes)) }
+    }
 }
 
 /// Where a copy of a block is in btrfs's own terms.
 pub(super) fn place_of_block(
     kind: FindingKind,
-    logical: Logical,
+    logical: impl fmt::Display,
     mirror: MirrorNum,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {

@@ -13,6 +13,7 @@ mod prometheus;
 mod read;
 mod readahead;
 mod repair;
+mod runs;
 mod show;
 mod state;
 mod text;

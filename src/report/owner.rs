@@ -4,15 +4,25 @@ use crate::owners::{FileUse, Owners, Subvolume, printable};
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// One line per owner, indented, `most` files at most.
-pub(super) fn write_lines(owners: &Owners, most: usize, out: &mut dyn Write) -> io::Result<()> {
+/// One line per owner of a run of blocks, indented, `most` files at most. Given are the owners of its first and of its
+/// last block, which has `last_bytes`.
+pub(super) fn write_lines(
+    (owners, last): (&Owners, &Owners),
+    last_bytes: u64,
+    most: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if let Some(holds) = &owners.holds {
         writeln!(out, "    {holds}")?;
     }
-    for file in owners.files.iter().take(most) {
-        // What a tree block holds of a file is not at any offset of it.
-        let offset = if owners.holds.is_none() { format!(", offset {}", file.offset) } else { String::new() };
-        writeln!(out, "    {}{offset}", full_path(file))?;
+    for (file, last) in owners.files.iter().zip(&last.files).take(most) {
+        let place = match (file.offset, last.offset) {
+            // What a tree block holds of a file is not at any offset of it.
+            _ if owners.holds.is_some() => String::new(),
+            (first, last) if first == last => format!(", offset {first}"),
+            (first, last) => format!(", offsets [{first}, {})", last.saturating_add(last_bytes)),
+        };
+        writeln!(out, "    {}{place}", full_path(file))?;
     }
     let unlisted = (owners.files.len().saturating_sub(most) as u64).saturating_add(owners.omitted);
     if unlisted > 0 {

@@ -1,13 +1,13 @@
 //! The report for people: `btrfs scrub status` to the letter (btrfs-progs `cmds/scrub.c`) where the notions agree, then
-//! what btrfs does not say: the sum with its units, one line per finding, notes.
+//! what btrfs does not say: the sum with its units, one line per finding or run of them, notes.
 //!
 //! Three things are said otherwise than btrfs says them. What could be corrected but was not is `Correctable`;
 //! `Corrected` counts only what was read back. A run that did not get to its end never says "no errors found".
 
-use super::line::FindingLine;
-use super::{Report, human, owner};
+use super::runs::write_runs;
+use super::{Report, human};
 use crate::scrub::finding::{FindingKind, RepairState};
-use crate::scrub::outcome::{DeviceOutcome, ScrubOutcome, Status};
+use crate::scrub::outcome::{DeviceOutcome, ScrubOutcome, Status, Verdict};
 use crate::scrub::tally::Counters;
 use crate::units::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ pub struct TextOptions<'a> {
     pub per_device: bool,
     /// The counters by their names instead of a summary (`-R`).
     pub raw: bool,
-    /// Findings listed at most; the rest is counted.
+    /// Lines of findings at most, each of one or of neighbours that are alike; the rest is counted.
     pub max_findings: usize,
     /// Files listed below a finding at most; the rest is counted.
     pub max_files: usize,
@@ -254,11 +254,14 @@ const OTHER_UNITS: [OtherUnit; 2] = [
 ];
 
 impl OtherUnit {
-    /// By what can be or was done about them, which the counters do not tell: only where all findings are listed.
+    /// By what can be or was done about them, which the counters do not tell: where their findings are not all listed, the
+    /// verdict is what is known of them.
     fn phrases(&self, outcome: &ScrubOutcome) -> Vec<String> {
-        if outcome.findings_omitted > 0 {
-            let sum = Sum { unit: self.unit, what: "bad", of: self.of };
-            return sum.phrase(outcome).into_iter().collect();
+        let listed = outcome.findings.iter().filter(|finding| finding.kind == self.kind).count() as u64;
+        if outcome.findings_omitted > 0 && listed < (self.of)(&outcome.totals) {
+            let is_corrected = outcome.verdict == Verdict::Corrected;
+            let what = if is_corrected { prospects(RepairState::Done) } else { "bad" };
+            return Sum { unit: self.unit, what, of: self.of }.phrase(outcome).into_iter().collect();
         }
         let mut states: BTreeMap<RepairState, (u64, BTreeSet<DeviceId>)> = BTreeMap::new();
         for finding in outcome.findings.iter().filter(|finding| finding.kind == self.kind) {
@@ -285,15 +288,7 @@ fn prospects(state: RepairState) -> &'static str {
 }
 
 fn findings(out: &mut dyn Write, outcome: &ScrubOutcome, options: &TextOptions<'_>) -> io::Result<()> {
-    let mut listed = outcome.findings.iter().take(options.max_findings).peekable();
-    while let Some(finding) = listed.next() {
-        writeln!(out, "{}", FindingLine(finding))?;
-        // All copies of a block have the same owners, which follow the last.
-        if listed.peek().is_none_or(|next| (next.kind, next.logical) != (finding.kind, finding.logical)) {
-            owner::write_lines(&outcome.owners_of(finding), options.max_files, out)?;
-        }
-    }
-    let unlisted = outcome.findings.len().saturating_sub(options.max_findings) as u64;
+    let unlisted = write_runs(outcome, options.max_findings, options.max_files, out)?;
     match unlisted.saturating_add(outcome.findings_omitted) {
         0 => Ok(()),
         more => writeln!(out, "and {}{}", human::count(more, "more finding"), options.more_advice),
