@@ -15,7 +15,7 @@ pub struct FindingLine<'a>(
 
 impl fmt::Display for FindingLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        SpanLine { first: self.0, last: self.0, count: 1 }.fmt(f)
+        SpanLine { first: self.0, last: self.0, count: 1, evidence: Some(&self.0.evidence) }.fmt(f)
     }
 }
 
@@ -24,11 +24,13 @@ pub(super) struct SpanLine<'a> {
     pub(super) first: &'a Finding,
     pub(super) last: &'a Finding,
     pub(super) count: u64,
+    /// What was found in all of them.
+    pub(super) evidence: Option<&'a Evidence>,
 }
 
 impl fmt::Display for SpanLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first, last, count } = *self;
+        let Self { first, last, count, evidence: found } = *self;
         write!(f, "{} {}: ", adjective(first.problem), noun(first.kind))?;
         place(first, last, f)?;
         if count > 1 {
@@ -36,8 +38,8 @@ impl fmt::Display for SpanLine<'_> {
             write!(f, ", {}", human::count(count, unit))?;
         }
         write!(f, ", {}", reason(first.problem))?;
-        if first.evidence == last.evidence {
-            evidence(&first.evidence, f)?;
+        if let Some(found) = found {
+            evidence(found, f)?;
         }
         write!(f, "; {}", prospects(first.repair))
     }

@@ -237,6 +237,22 @@ fn findings_beyond_the_screen_are_counted() {
 }
 
 #[test]
+fn super_blocks_that_were_corrected_are_not_said_to_be_bad_where_not_all_findings_are_listed() {
+    let second = Counters { csum_errors: 3, corrected_errors: 3, super_errors: 1, ..Counters::default() };
+    let mut done = outcome(Counters::default(), second, Verdict::Corrected, vec![]);
+    done.findings_omitted = 4;
+    let said = |outcome: &ScrubOutcome| {
+        let text = text(outcome, &TextOptions::default());
+        text.lines().find_map(|line| line.strip_prefix("Result:")).map(|line| line.trim().to_owned())
+    };
+    let corrected =
+        "3 sectors corrected and read back on 1 device; 1 super block copy corrected and read back on 1 device";
+    assert_eq!(said(&done).as_deref(), Some(corrected));
+    done.verdict = Verdict::Uncorrectable;
+    assert!(said(&done).is_some_and(|said| said.ends_with("; 1 super block copy bad on 1 device")));
+}
+
+#[test]
 fn every_kind_of_finding_has_its_line() {
     let at = bad_sector(1, RepairState::Impossible);
     let lines = [
