@@ -90,9 +90,16 @@ pub(crate) struct Access {
 }
 
 impl DiskModel {
-    /// Western Digital Ultrastar DC HC310 by its specification: 6 TB, 7200 rpm, seek 7.4 ms to read and 8.2 ms to write
-    /// on average, 0.23 ms to the next track. Sustained 255 MB/s at the outside; half of that inside, as is usual for
-    /// the ratio of the radii of 3.5 inch platters (the specification gives no figure).
+    /// Western Digital Ultrastar DC HC310.
+    ///
+    /// * Published: 6 TB, 7200 rpm; seek 7.4 ms to read and 8.2 ms to write on average, 0.23 ms to the next track (OEM
+    ///   specification, revision 1.4, tables 5 to 7).
+    /// * Named by its maker, without a document at hand: 255 MB/s sustained.
+    /// * Derived: half of that rate inside, from the ratio of two disks of this size whose zones are published: 0.48 (31.0
+    ///   of 64.8 MB/s, 7K500 below) and 0.47 (83 of 175 MB/s, Seagate Constellation ES.3 SAS product manual, 4.1.2).
+    /// * Derived: 0.2 ms for a command, which is 7.7 ms with less 7.5 ms without the controller's overhead (Seagate
+    ///   Constellation.2 SAS product manual, 5.2.1); 550 MB/s from the 600 MB/s of its interface less framing.
+    /// * As the 7K500: a hit, and how far it reads ahead.
     pub const ULTRASTAR_HC310: Self = Self {
         capacity_bytes: 6_001_175_126_016,
         rpm: 7200,
@@ -109,11 +116,15 @@ impl DiskModel {
         shingles: None,
     };
 
-    /// Hitachi Deskstar 7K500 by its specification: 500 GB, 7200 rpm, 64.8 MB/s sustained in zone 0 (76.3 MB/s within
-    /// a track) and 31.0 MB/s in zone 29, seek 8.5 ms to read and 9.2 ms to write on average, 16 MB buffer. Changing the
-    /// track takes what lies between the two rates: a track of 636 kB in 9.8 ms instead of 8.33 ms, hence 1.48 ms. A
-    /// command takes what its table of 4096 random reads (55.5 s, 105 % of the sum) leaves beside seek and half a turn:
-    /// 0.23 ms; 0.03 ms for a hit in the buffer (Ultrastar 146Z10 specification of the same maker).
+    /// Hitachi Deskstar 7K500.
+    ///
+    /// * Published: 500 GB, 7200 rpm, 64.8 MB/s sustained in zone 0 (76.3 MB/s within a track) and 31.0 MB/s in zone 29
+    ///   (specification, table 10), seek 8.5 ms to read and 9.2 ms to write on average, 16 MB buffer.
+    /// * Derived: changing the track takes what lies between the two rates, a track of 636 kB in 9.8 ms instead of
+    ///   8.33 ms, hence 1.48 ms. A command takes what its table of 4096 random reads (55.5 s, 105 % of the sum) leaves
+    ///   beside seek and half a turn: 0.23 ms. 250 MB/s from the 300 MB/s of its interface less framing.
+    /// * 0.03 ms for a hit in the buffer: Ultrastar 146Z10 specification of the same maker.
+    /// * Assumed: half of the buffer is for reading ahead.
     pub const DESKSTAR_7K500: Self = Self {
         capacity_bytes: 500_107_862_016,
         rpm: 7200,
@@ -130,8 +141,14 @@ impl DiskModel {
         shingles: None,
     };
 
-    /// Seagate Archive HDD 8TB: 5900 rpm, up to 190 MB/s, seek 12 ms on average. Bands of 15 to 40 MiB and a persistent
-    /// cache of some 20 GB as found from outside by Aghayev and Desnoyers ("Skylight", FAST 2015).
+    /// Seagate Archive HDD 8TB.
+    ///
+    /// * Published: 190 MB/s and a cache for writes of almost 20 GB (reviews at its release). Bands of 15 to 40 MiB as
+    ///   found from outside by Aghayev and Desnoyers ("Skylight", FAST 2015): 30 MiB here.
+    /// * Named by its maker, without a document at hand: 5900 rpm, seek 12 ms on average.
+    /// * Closest published: 1.0 ms to the next track and 1 ms more before a write are those of a disk with the same
+    ///   average seek (Hitachi 5K320 specification, tables 5 and 7).
+    /// * As the HC310: half of the rate inside, a command, a hit, the interface.
     pub const ARCHIVE_8TB: Self = Self {
         capacity_bytes: 8_001_563_222_016,
         rpm: 5900,

@@ -1,7 +1,8 @@
 //! What a device costs: a few published figures and the formulas that turn them into the time of one request.
 //!
 //! A model is plain data; where its moving parts stand (head, channels, queues) is state of the simulator or of the
-//! emulation. The built-in models cite the data sheets that their figures come from; nothing is fitted to an outcome.
+//! emulation. The built-in models say of each figure whether it is published (and where), derived from such,
+//! or assumed; nothing is fitted to an outcome.
 
 mod disk;
 mod flash;
