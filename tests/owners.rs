@@ -292,6 +292,20 @@ fn the_text_lists_the_owners_once_for_all_copies_below_the_last() {
     assert!(lines[2].starts_with("    /") && lines[2].contains(", offset "), "{}", run.stdout);
 }
 
+#[test]
+fn neighbouring_sectors_of_one_file_are_one_line_and_one_owner() {
+    let images = fixture::shared("stale-raid1");
+    let run = program::mirrortool(
+        ["scrub".into(), "--no-state".into()]
+            .into_iter()
+            .chain(images.paths.iter().map(|path| path.clone().into_os_string())),
+    );
+    let expected = "\ncorrupt data: logical=[131678208, 131940352) mirror=1 devid=2 physical=[110706688, 110968832), \
+                    64 sectors, bad checksum, have 0x8941f998 expect 0x32fe719c; correctable\n    /missed, offsets \
+                    [0, 262144)\n";
+    assert!(run.stdout.contains(expected) && run.stdout.lines().count() < 40, "{}", run.stdout);
+}
+
 /// Bytes lost of each subvolume, by path.
 fn lost(fixture: &str, devids: &[u64]) -> BTreeMap<String, (u64, u64)> {
     let fs = open(&fixture::shared(fixture).paths);
