@@ -149,6 +149,19 @@ fn unclosed(xml: &str) -> Result<Vec<&str>, &str> {
     Ok(open)
 }
 
+#[test]
+fn the_model_file_of_the_examples_is_a_disk_behind_a_controller_that_both_mirrors_share() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/man/examples/model.yaml");
+    let rate = |models: &str| {
+        let run = format!("policy-bench --model {models} --workload sequential --size 1G --policies pid --rounds 1");
+        let run = mirrortool(words(&format!("{run} --jobs 2 --format json")));
+        let document: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}", run.stderr));
+        document["policies"][0]["bytes_per_second"]["median"].as_f64().unwrap()
+    };
+    let (shared, alone) = (rate(&format!("{file},{file}")), rate("hdd,hdd"));
+    assert!((395e6..401e6).contains(&shared) && alone > 500e6, "{shared} {alone}");
+}
+
 /// A policy-bench over the members of a set, with `devid:1` and `devid:2`.
 fn over_members(options: &str) -> Run {
     let images = fixture::shared("raid1-crc32c").paths.into_iter().map(|path| path.display().to_string());

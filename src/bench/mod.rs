@@ -6,6 +6,7 @@
 // The floats here are times, rates and shares: never below zero.
 #![allow(clippy::cast_sign_loss)]
 
+mod controller;
 pub mod emulate;
 pub mod layout;
 pub mod model;

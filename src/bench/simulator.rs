@@ -2,7 +2,7 @@
 //!
 //! A discrete-event simulation with one thread and integers for time: the same inputs give the same outputs on every
 //! machine. It holds what moves (queues, heads, channels); what a movement costs is in `model`. Devices may share a
-//! medium, as partitions of one disk do.
+//! medium, as partitions of one disk do, or a controller.
 //!
 //! The queue in front of a disk is sorted and served in one direction, unless a request has waited too long, as the
 //! kernel's mq-deadline does; of as many as its own queue holds (NCQ) the disk takes the nearest by seek and rotation,
@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
 
+use super::controller::Controllers;
 use super::model::{DeviceModel, Direction, DiskModel, FlashModel, Head, Medium};
 use super::random::Random;
 use crate::units::Physical;
@@ -82,6 +83,7 @@ pub struct Simulator {
     media: Vec<Engine>,
     members: Vec<(Member, Condition)>,
     agenda: BTreeMap<(u64, u64), Event>,
+    controllers: Controllers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +110,8 @@ enum Event {
     Free(usize),
     /// A read has left its channel; whether it succeeds.
     CrossLink(usize, Pending, bool),
+    /// A medium has served a request, which has yet to cross the controller.
+    CrossController(usize, Pending, bool),
     Done(Pending, bool),
     Timer(u64),
     Change(usize, Condition),
@@ -161,6 +165,7 @@ impl Simulator {
                 .map(|member| (Member { medium: member.medium.min(last), ..member }, Condition::Healthy))
                 .collect(),
             agenda: BTreeMap::new(),
+            controllers: Controllers::of(media),
         }
     }
 
@@ -230,6 +235,10 @@ impl Simulator {
                     self.start_work(medium);
                 }
                 Event::CrossLink(medium, pending, ok) => self.cross_link(medium, pending, ok),
+                Event::CrossController(medium, pending, ok) => {
+                    let through_ns = self.controllers.cross(medium, pending.io.len_bytes, self.now_ns);
+                    self.schedule(through_ns, Event::Done(pending, ok));
+                }
                 Event::Change(device, condition) => {
                     if let Some(member) = self.members.get_mut(device) {
                         member.1 = condition;
@@ -249,7 +258,7 @@ impl Simulator {
                 self.schedule(self.now_ns + busy_ns * condition.factor(), Event::Free(medium));
             }
             match started.then {
-                Then::Done => self.schedule(after_ns, Event::Done(started.pending, ok)),
+                Then::Done => self.served(after_ns, medium, started.pending, ok),
                 Then::CrossLink => self.schedule(after_ns, Event::CrossLink(medium, started.pending, ok)),
             }
         }
@@ -264,7 +273,13 @@ impl Simulator {
         flash.link_free_ns = through_ns;
         let free_ns = if flash.model.is_throttle() { through_ns } else { self.now_ns };
         self.schedule(free_ns, Event::Free(medium));
-        self.schedule(through_ns, Event::Done(pending, ok));
+        self.served(through_ns, medium, pending, ok);
+    }
+
+    fn served(&mut self, at_ns: u64, medium: usize, pending: Pending, ok: bool) {
+        let is_behind = self.controllers.is_behind(medium);
+        let event = if is_behind { Event::CrossController(medium, pending, ok) } else { Event::Done(pending, ok) };
+        self.schedule(at_ns, event);
     }
 }
 

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_yaml::{Mapping, Value};
 
-use crate::bench::model::{DeviceModel, DiskModel, FlashModel, Medium, Shingles};
+use crate::bench::model::{Controller, DeviceModel, DiskModel, FlashModel, Medium, Shingles};
 
 /// A file that holds no device model.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,9 @@ pub struct ModelError(#[from] serde_yaml::Error);
 pub fn read_model(yaml: &str) -> Result<DeviceModel, ModelError> {
     let mut figures: Mapping = serde_yaml::from_str(yaml)?;
     let name = figures.remove("name").ok_or_else(|| serde_yaml::Error::missing_field("name"))?;
-    Ok(DeviceModel { name: serde_yaml::from_value(name)?, medium: MediumEntry::deserialize(Value::Mapping(figures))? })
+    let controller = figures.remove("controller").map(ControllerEntry::deserialize).transpose()?;
+    let medium = MediumEntry::deserialize(Value::Mapping(figures))?;
+    Ok(DeviceModel { name: serde_yaml::from_value(name)?, medium, controller })
 }
 
 /// A model as YAML, as [`read_model`] takes it: a start for one's own.
@@ -24,6 +26,9 @@ pub fn write_model(model: &DeviceModel) -> Result<String, ModelError> {
     figures.insert("name".into(), model.name.as_str().into());
     if let Value::Mapping(own) = MediumEntry::serialize(&model.medium, serde_yaml::value::Serializer)? {
         figures.extend(own);
+    }
+    if let Some(controller) = &model.controller {
+        figures.insert("controller".into(), ControllerEntry::serialize(controller, serde_yaml::value::Serializer)?);
     }
     Ok(serde_yaml::to_string(&figures)?)
 }
@@ -78,6 +83,13 @@ struct FlashEntry {
     jitter_percent: u32,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Controller", deny_unknown_fields)]
+struct ControllerEntry {
+    name: String,
+    bytes_per_second: u64,
+}
+
 /// Nanoseconds as microseconds.
 mod us {
     use super::{Deserialize as _, Deserializer, Serializer};
@@ -120,6 +132,15 @@ mod tests {
             let model = DeviceModel::built_in(name).unwrap();
             assert_eq!(read_model(&write_model(&model).unwrap()).unwrap(), model);
         }
+    }
+
+    #[test]
+    fn a_controller_is_part_of_a_model() {
+        let controller = Some(Controller { name: "hba".to_owned(), bytes_per_second: 600_000_000 });
+        let model = DeviceModel { controller, ..DeviceModel::built_in("hdd").unwrap() };
+        let yaml = write_model(&model).unwrap();
+        assert!(yaml.ends_with("controller:\n  name: hba\n  bytes_per_second: 600000000\n"), "{yaml}");
+        assert_eq!(read_model(&yaml).unwrap(), model);
     }
 
     #[test]

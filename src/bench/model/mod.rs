@@ -26,6 +26,17 @@ pub struct DeviceModel {
     pub name: String,
     /// What it is made of.
     pub medium: Medium,
+    /// What it is attached to, where that limits it; in virtual time only.
+    pub controller: Option<Controller>,
+}
+
+/// What several devices are attached to, and what they get through it together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// Devices whose models name the same controller share it.
+    pub name: String,
+    /// Its rate, both directions together.
+    pub bytes_per_second: u64,
 }
 
 /// The kinds of device that differ in more than figures.
@@ -60,7 +71,7 @@ impl DeviceModel {
             "vm" => Medium::Flash(FlashModel::THROTTLED_VM),
             _ => return Err(UnknownModel { given: name.to_owned() }),
         };
-        Ok(Self { name: name.to_owned(), medium })
+        Ok(Self { name: name.to_owned(), medium, controller: None })
     }
 }
 
