@@ -9,7 +9,7 @@ mod common;
 use common::check_all;
 use common::fixture;
 use common::layouts::{LAYOUTS, Layout, kernel_scrub, make};
-use common::mounted::{lacking, succeed, tool};
+use common::mounted::{skipped, succeed, tool};
 use common::program::{self, Report, difference};
 use common::recipe::Recipe;
 use std::path::{Path, PathBuf};
@@ -77,8 +77,7 @@ fn check(layout: &Layout) -> Result<(), String> {
 
 #[test]
 fn sets_of_every_layout_are_judged_and_counted_as_the_kernel_does() {
-    if let Some(what) = lacking() {
-        println!("skipped: needs root, loop devices, btrfs and python3; {what} is missing");
+    if skipped("sets_of_every_layout_are_judged_and_counted_as_the_kernel_does") {
         return;
     }
     check_all(&LAYOUTS, check);

@@ -10,7 +10,7 @@
 mod common;
 
 use common::library::open;
-use common::mounted::{Mounted, lacking, succeed, tool};
+use common::mounted::{Mounted, skipped, succeed, tool};
 use mirrortool::owners::{OwnerTable, Owners};
 use mirrortool::units::Logical;
 use std::collections::BTreeSet;
@@ -101,8 +101,7 @@ fn compare(at: Logical, owners: &Owners, mnt: &Path) {
 
 #[test]
 fn owners_are_those_that_the_kernel_resolves() {
-    if let Some(what) = lacking() {
-        println!("skipped: needs root, loop devices and btrfs; {what} is missing");
+    if skipped("owners_are_those_that_the_kernel_resolves") {
         return;
     }
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -12,7 +12,7 @@ mod common;
 use common::check_all;
 use common::fixture;
 use common::layouts::{LAYOUTS, Layout, kernel_scrub, make};
-use common::mounted::{Mounted, detach, lacking, succeed, tool};
+use common::mounted::{Mounted, detach, skipped, succeed, tool};
 use common::program::{self, Run, mirrortool};
 use common::recipe::Recipe;
 use std::fs::{self, File};
@@ -114,16 +114,9 @@ fn check(layout: &Layout) -> Result<(), String> {
     outcome.map_err(|why| format!("{}: {why}", layout.0))
 }
 
-fn skipped() -> bool {
-    if let Some(what) = lacking() {
-        println!("skipped: needs root, loop devices, btrfs and python3; {what} is missing");
-    }
-    lacking().is_some()
-}
-
 #[test]
 fn random_damage_to_every_redundant_layout_is_healed_to_the_kernels_content() {
-    if skipped() {
+    if skipped("random_damage_to_every_redundant_layout_is_healed_to_the_kernels_content") {
         return;
     }
     let redundant: Vec<Layout> =
@@ -160,7 +153,7 @@ fn write_alone(image: &Path, directory: &Path, name: &str, transactions: usize) 
 
 #[test]
 fn a_half_that_was_away_is_brought_up_to_date_by_one_command() {
-    if skipped() {
+    if skipped("a_half_that_was_away_is_brought_up_to_date_by_one_command") {
         return;
     }
     for transactions in [1, 9] {
@@ -176,7 +169,7 @@ fn a_half_that_was_away_is_brought_up_to_date_by_one_command() {
 
 #[test]
 fn halves_that_were_both_written_alone_are_refused() {
-    if skipped() {
+    if skipped("halves_that_were_both_written_alone_are_refused") {
         return;
     }
     for (first, second) in [(1, 1), (1, 9), (6, 2)] {
@@ -194,7 +187,7 @@ fn halves_that_were_both_written_alone_are_refused() {
 
 #[test]
 fn members_that_are_mounted_or_behind_a_loop_device_are_refused() {
-    if skipped() {
+    if skipped("members_that_are_mounted_or_behind_a_loop_device_are_refused") {
         return;
     }
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -8,7 +8,7 @@
 mod common;
 
 use common::library::open;
-use common::mounted::{Mounted, lacking, succeed, tool};
+use common::mounted::{Mounted, skipped, succeed, tool};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::scrub::outcome::{ScrubOutcome, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions, scrub, settle};
@@ -53,8 +53,7 @@ fn settled(fs: &Filesystem, outcome: &mut ScrubOutcome) -> Option<Filesystem> {
 
 #[test]
 fn findings_in_what_was_overwritten_meanwhile_are_gone_and_the_others_stay() {
-    if let Some(what) = lacking() {
-        println!("skipped: needs root, loop devices and btrfs; {what} is missing");
+    if skipped("findings_in_what_was_overwritten_meanwhile_are_gone_and_the_others_stay") {
         return;
     }
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

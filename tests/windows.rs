@@ -7,7 +7,7 @@
 mod common;
 
 use common::fixture::{self, Images};
-use common::mounted::{Mounted, lacking};
+use common::mounted::{Mounted, skipped};
 use common::program::{self, Report, Run, difference};
 use common::recipe::{self, Finding};
 use serde_json::Value;
@@ -281,8 +281,7 @@ const NEW_BYTES: u64 = 256 << 10;
 
 #[test]
 fn since_last_reads_in_proportion_to_what_the_kernel_changed() {
-    if let Some(what) = lacking() {
-        println!("skipped: no {what}");
+    if skipped("since_last_reads_in_proportion_to_what_the_kernel_changed") {
         return;
     }
     let bench = Bench::of_base("raid1-3dev-blake2b");
@@ -304,8 +303,7 @@ fn since_last_reads_in_proportion_to_what_the_kernel_changed() {
 
 #[test]
 fn a_scrub_is_gone_on_with_after_the_file_system_moved_on() {
-    if let Some(what) = lacking() {
-        println!("skipped: no {what}");
+    if skipped("a_scrub_is_gone_on_with_after_the_file_system_moved_on") {
         return;
     }
     let bench = Bench::of_base("raid1-crc32c");

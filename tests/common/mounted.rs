@@ -1,5 +1,6 @@
 //! Sets in the hands of the running kernel: loop devices and mounts that end with their value.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -68,8 +69,21 @@ pub fn detach(device: &str) {
     }
 }
 
+/// Whether a test with the kernel cannot run here; says so where everybody sees it: what `println` says in a test that
+/// passes is shown to nobody.
+pub fn skipped(test: &str) -> bool {
+    let lacking = lacking();
+    if let Some(what) = lacking {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: {test}: needs root, loop devices, btrfs and python3; {what} is missing"
+        );
+    }
+    lacking.is_some()
+}
+
 /// What is missing for a test with the kernel, if anything is.
-pub fn lacking() -> Option<&'static str> {
+fn lacking() -> Option<&'static str> {
     let works = |program: &str, argument: &str| succeed(&mut tool(program, &[argument])).is_ok();
     let loaded = || std::fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.contains("btrfs"));
     if !rustix::process::geteuid().is_root() {
