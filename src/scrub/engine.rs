@@ -13,6 +13,7 @@ use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::group::{Group, Planner, devices_of};
 use super::judge::{Bench, judge_mirrors};
 use super::mend::{Mending, Places};
+use super::moved::MoveWatch;
 use super::parity::judge_rows;
 use super::progress::Progress;
 use super::selection::{Selection, has_parity};
@@ -30,7 +31,9 @@ use crate::units::{DeviceId, Logical, LogicalRange};
 use crate::volume::Chunk;
 use crate::volume::read_policy::{Completion, Request, Selection as Picked};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Everything the threads of one run share.
 pub(super) struct Engine<'a> {
@@ -44,6 +47,7 @@ pub(super) struct Engine<'a> {
     fallback: Fallback<'a>,
     unwritten: Unwritten<'a>,
     lost: Mutex<BTreeMap<Logical, LostSubtree>>,
+    moved: MoveWatch,
 }
 
 impl<'a> Engine<'a> {
@@ -63,7 +67,8 @@ impl<'a> Engine<'a> {
             .collect::<Result<_, _>>()
             .map_err(ScrubError::Memory)?;
         let (fallback, unwritten, lost) = (Fallback::new(fs), Unwritten::new(fs), Mutex::default());
-        Ok(Self { fs, options, progress, mending, lanes, log_blocks, fallback, unwritten, lost })
+        let moved = MoveWatch::new(fs.superblock().generation(), Instant::now());
+        Ok(Self { fs, options, progress, mending, lanes, log_blocks, fallback, unwritten, lost, moved })
     }
 
     pub(super) fn geometry(&self) -> &TreeGeometry {
@@ -297,6 +302,7 @@ impl<'a> Engine<'a> {
         let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         total.notes.extend(lost.values().map(note_of_lost));
+        total.notes.extend(self.moved.note());
         total
     }
 
@@ -329,6 +335,8 @@ impl<'a> Engine<'a> {
             if undone == 0 {
                 finished(Part::BlockGroup(chunk.range()), &Tally::new(0));
             }
+            let bytes_done = self.progress.bytes_done.load(Ordering::Relaxed);
+            self.moved.look(Instant::now(), bytes_done, || self.fs.generation_now());
         }
     }
 }

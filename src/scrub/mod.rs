@@ -17,6 +17,7 @@ pub mod history;
 mod judge;
 mod links;
 pub mod mend;
+mod moved;
 mod notes;
 pub mod outcome;
 mod pace;
