@@ -111,7 +111,7 @@ fn owners_are_those_that_the_kernel_resolves() {
     let mut wanted = sectors_of(&mnt.join("a/b/file"));
     wanted.extend(sectors_of(&mnt.join("copy")));
     wanted.extend(sectors_of(&mnt.join("first/a/b/file")));
-    let table = OwnerTable::find(&open(&images), &wanted, &BTreeSet::new(), usize::MAX);
+    let table = OwnerTable::find(&open(&images), &wanted, &BTreeSet::new(), &BTreeSet::new(), usize::MAX);
     let most = wanted.iter().map(|at| table.of_data(*at).files.len()).max();
     assert!(most > Some(606), "a file with 202 names in 3 subvolumes, and copies: {most:?}");
     for at in wanted {

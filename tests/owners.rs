@@ -128,7 +128,7 @@ fn places(owners: &Owners) -> Vec<Place> {
 /// Compares all sectors; `partial` says whether damage stands in the way.
 fn compare(name: &str, seen: &Seen, fs: &Filesystem, partial: bool) -> Result<(), String> {
     let wanted: BTreeSet<Logical> = seen.uses.keys().copied().collect();
-    let table = OwnerTable::find(fs, &wanted, &BTreeSet::new(), usize::MAX);
+    let table = OwnerTable::find(fs, &wanted, &BTreeSet::new(), &BTreeSet::new(), usize::MAX);
     for at in &wanted {
         let owners = table.of_data(*at);
         if owners.is_partial != partial || owners.omitted != 0 {
@@ -183,7 +183,7 @@ fn owners_beyond_the_limit_are_counted() {
     let fs = open(&fixture::shared("raid1-crc32c").paths);
     let seen = Seen::of(&fs);
     let wanted: BTreeSet<Logical> = seen.uses.keys().copied().collect();
-    let table = OwnerTable::find(&fs, &wanted, &BTreeSet::new(), 2);
+    let table = OwnerTable::find(&fs, &wanted, &BTreeSet::new(), &BTreeSet::new(), 2);
     let most = wanted.iter().map(|at| seen.owners(*at).len()).max();
     assert!(most > Some(2));
     for at in wanted {
@@ -198,7 +198,7 @@ fn owners_beyond_the_limit_are_counted() {
 #[test]
 fn an_address_that_was_not_asked_for_has_no_owner() {
     let fs = open(&fixture::shared("raid1-crc32c").paths);
-    let table = OwnerTable::find(&fs, &BTreeSet::new(), &BTreeSet::new(), 8);
+    let table = OwnerTable::find(&fs, &BTreeSet::new(), &BTreeSet::new(), &BTreeSet::new(), 8);
     let seen = Seen::of(&fs);
     assert!(seen.uses.keys().all(|at| table.of_data(*at) == Owners::default()));
 }
@@ -260,6 +260,19 @@ fn what_a_stale_copy_holds_is_never_taken_for_what_lives_there() {
             report.0["findings"].as_array().unwrap().iter().filter_map(|f| f["holds"].as_str()).collect();
         let free = "leaf of the free space tree: free space of logical [1048576, 152043520)";
         assert!(holds.contains(&free) && holds.len() == 8, "run {run}: {holds:?}");
+    }
+}
+
+#[test]
+fn bad_parity_names_the_files_that_it_leaves_alone_each_once() {
+    for recipe in ["raid5-parity", "raid6-p-and-q"] {
+        let parity: Vec<_> = findings(recipe).into_iter().filter(|finding| finding["kind"] == "parity").collect();
+        assert!(!parity.is_empty(), "{recipe}");
+        for finding in parity {
+            let files = finding["files"].as_array().unwrap();
+            let names: BTreeSet<_> = files.iter().map(|f| format!("{} {}", f["subvolume_id"], f["path"])).collect();
+            assert!(!names.is_empty() && names.len() == files.len(), "{recipe}: {files:?}");
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod packed;
 mod pieces;
 mod references;
 mod roots_of;
+mod rows;
 mod stray;
 mod table;
 mod trees;

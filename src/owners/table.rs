@@ -2,6 +2,7 @@
 
 use super::blocks::describe_blocks;
 use super::files::{FileTable, FileUse, resolve};
+use super::rows::of_rows;
 use crate::filesystem::Filesystem;
 use crate::units::Logical;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,12 +26,29 @@ pub struct Owners {
 pub struct OwnerTable {
     files: FileTable,
     blocks: BTreeMap<Logical, Owners>,
+    rows: BTreeMap<Logical, Owners>,
 }
 
 impl OwnerTable {
-    /// Finds the owners of sectors of `data` and of tree blocks, listing at most `max_owners` files of each.
-    pub fn find(fs: &Filesystem, data: &BTreeSet<Logical>, blocks: &BTreeSet<Logical>, max_owners: usize) -> Self {
-        Self { files: resolve(fs, data, max_owners), blocks: describe_blocks(fs, blocks, max_owners) }
+    /// Finds the owners of sectors of `data`, of tree blocks, and of the data of parity `rows`, listing at most `max_owners`
+    /// files of each.
+    pub fn find(
+        fs: &Filesystem,
+        data: &BTreeSet<Logical>,
+        blocks: &BTreeSet<Logical>,
+        rows: &BTreeSet<Logical>,
+        max_owners: usize,
+    ) -> Self {
+        Self {
+            files: resolve(fs, data, max_owners),
+            blocks: describe_blocks(fs, blocks, max_owners),
+            rows: of_rows(fs, rows, max_owners),
+        }
+    }
+
+    /// The files that have data in the row at `at`, each with the first of its offsets there.
+    pub fn of_row(&self, at: Logical) -> Owners {
+        self.rows.get(&at).cloned().unwrap_or_default()
     }
 
     /// The owners of the sector of data at `at`; nothing for an address that was not asked for.

@@ -7,13 +7,15 @@ use crate::owners::{OwnerTable, Owners};
 use crate::units::Logical;
 use std::collections::BTreeSet;
 
-/// Finds the owners of data and tree blocks in `findings`, listing at most `max_owners` files for each sector. Reads
-/// trees: where they are damaged, owners may be missing.
+/// Finds the owners of data, of tree blocks, and of the data beside bad parity in `findings`, listing at most `max_owners`
+/// files for each. Reads trees: where they are damaged, owners may be missing.
 pub fn owners_of(fs: &Filesystem, findings: &[Finding], max_owners: usize) -> OwnerTable {
     let addresses = |kind: FindingKind| -> BTreeSet<Logical> {
         findings.iter().filter(|finding| finding.kind == kind).map(|finding| finding.logical).collect()
     };
-    OwnerTable::find(fs, &addresses(FindingKind::Data), &addresses(FindingKind::Metadata), max_owners)
+    let (data, blocks, rows) =
+        (addresses(FindingKind::Data), addresses(FindingKind::Metadata), addresses(FindingKind::Parity));
+    OwnerTable::find(fs, &data, &blocks, &rows, max_owners)
 }
 
 impl ScrubOutcome {
@@ -22,7 +24,8 @@ impl ScrubOutcome {
         match finding.kind {
             FindingKind::Data => self.owners.of_data(finding.logical),
             FindingKind::Metadata => self.owners.of_block(finding.logical),
-            FindingKind::Superblock | FindingKind::Parity => Owners::default(),
+            FindingKind::Parity => self.owners.of_row(finding.logical),
+            FindingKind::Superblock => Owners::default(),
         }
     }
 }
