@@ -221,6 +221,29 @@ fn the_state_of_another_file_system_is_refused_and_kept() {
 }
 
 #[test]
+fn a_scrub_that_is_begun_anew_says_that_it_forgets_the_one_that_was_ended_early() {
+    let bench = Bench::of_base("raid1-crc32c");
+    assert_eq!(bench.remembered(&["--time-limit", "0s"]).exit, 5);
+    let anew = bench.remembered(&[]);
+    assert_eq!((anew.exit, anew.stderr.lines().count()), (0, 1), "{}", anew.stderr);
+    assert!(anew.stderr.contains(" was ended early and is forgotten: --resume goes on with one\n"), "{}", anew.stderr);
+    assert_eq!(bench.remembered(&[]).stderr, "", "the last one got to its end");
+}
+
+#[test]
+fn only_a_whole_look_or_a_sample_makes_block_groups_younger() {
+    let bench = Bench::of_base("raid1-crc32c");
+    let ages = |options: &[&str]| {
+        assert_eq!(bench.remembered(options).exit, 0);
+        let groups = bench.saved()["block_groups"].as_array().unwrap().clone();
+        groups.iter().filter(|group| !group["checked"].is_null()).count()
+    };
+    assert_eq!(ages(&["--only", "data"]), 0);
+    let of_sample = ages(&["--sample", "1%"]);
+    assert!(of_sample > 0 && of_sample < ages(&[]), "{of_sample}");
+}
+
+#[test]
 fn all_sittings_of_a_scrub_look_at_the_same_parts() {
     let bench = Bench::of_base("raid1-crc32c");
     let limit = (most_on_a_device(&bench.once(&[""; 0])) / 4).to_string();

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use mirrortool::filesystem::Filesystem;
 use mirrortool::report::read_report;
 use mirrortool::scrub::finding::FindingKind;
-use mirrortool::scrub::history::History;
+use mirrortool::scrub::history::{History, Look};
 use mirrortool::scrub::mend::Places;
 use mirrortool::scrub::{Copies, Kinds, Selection};
 use mirrortool::units::{DeviceId, Generation, Logical};
@@ -110,6 +110,15 @@ impl SelectionOptions {
     pub(crate) fn leaves_nothing_unseen(&self, selection: &Selection) -> bool {
         let since = selection.since.filter(|_| !self.since_last);
         Selection { since, ..selection.clone() }.is_everything()
+    }
+
+    /// Does this run make block groups younger? Not where it sees parts of them only, unless it is one of a row of samples,
+    /// which goes round by their age.
+    pub(crate) fn look(&self) -> Look {
+        let is_since = self.since_last || self.since_generation.is_some();
+        let is_narrow = self.coverage == Coverage::One || self.devid.is_some() || self.errors_from.is_some();
+        let is_partial = !self.only.is_empty() || is_since || is_narrow;
+        if is_partial && self.sample.is_none() { Look::Partial } else { Look::Whole }
     }
 
     /// The options as typed, in an order of their own; empty where there are none.

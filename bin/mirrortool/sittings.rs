@@ -7,7 +7,7 @@ use crate::output::{self, PendingFile};
 use anyhow::Context as _;
 use mirrortool::report::{read_state, write_state};
 use mirrortool::scrub::earlier::{Earlier, Observer, PartDone};
-use mirrortool::scrub::history::History;
+use mirrortool::scrub::history::{History, Look};
 use mirrortool::units::Generation;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -42,6 +42,7 @@ pub(crate) struct Keeper {
     path: Option<PathBuf>,
     memory: Mutex<Memory>,
     clock: Instant,
+    look: Look,
 }
 
 struct Memory {
@@ -53,8 +54,8 @@ struct Memory {
 }
 
 impl StateOptions {
-    /// Opens the memory of the file system `fsid`.
-    pub(crate) fn open(&self, fsid: Uuid) -> anyhow::Result<Keeper> {
+    /// Opens the memory of the file system `fsid`, for a run that looks so closely.
+    pub(crate) fn open(&self, fsid: Uuid, look: Look) -> anyhow::Result<Keeper> {
         let path = if self.no_state { None } else { self.state.clone().or_else(|| default_path(fsid)) };
         let history = match path.as_deref().map(|path| load(path, fsid)) {
             None => History::new(fsid),
@@ -69,7 +70,7 @@ impl StateOptions {
         let now = Instant::now();
         let memory = Memory { history, has_news: false, before: Duration::ZERO };
         let path = path.filter(|path| self.state.is_some() || can_keep(path));
-        Ok(Keeper { path, memory: Mutex::new(memory), clock: now })
+        Ok(Keeper { path, memory: Mutex::new(memory), clock: now, look })
     }
 }
 
@@ -79,9 +80,12 @@ impl Keeper {
         self.lock().history.clone()
     }
 
-    /// Begins a scrub of `parts` anew.
-    pub(crate) fn begin(&self, parts: String) {
-        self.lock().history.begin(parts, SystemTime::now());
+    /// Begins a scrub of `parts` anew. Returns when the one began that was ended early and is forgotten now.
+    pub(crate) fn begin(&self, parts: String) -> Option<SystemTime> {
+        let mut memory = self.lock();
+        let forgotten = memory.history.sitting.as_ref().map(|sitting| sitting.started);
+        memory.history.begin(parts, SystemTime::now());
+        forgotten
     }
 
     /// Goes on with the scrub that was ended early, if there is one, which must be one of the same `parts`.
@@ -153,7 +157,7 @@ impl Observer for Keeper {
     fn part_done(&self, done: PartDone) {
         let mut memory = self.lock();
         let duration = memory.before + self.clock.elapsed();
-        memory.history.add(&done, SystemTime::now(), duration);
+        memory.history.add(&done, self.look, SystemTime::now(), duration);
         memory.has_news = true;
     }
 }

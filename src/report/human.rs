@@ -40,7 +40,7 @@ pub(super) fn rate(bytes: u64, duration: Duration) -> f64 {
 }
 
 /// As `date` in the C locale prints it: `Mon Nov 30 07:36:50 2026`.
-pub(super) fn date(at: SystemTime, offset: UtcOffset) -> String {
+pub fn date(at: SystemTime, offset: UtcOffset) -> String {
     let format = format_description!(
         "[weekday repr:short] [month repr:short] [day padding:space] [hour]:[minute]:[second] [year]"
     );

@@ -25,6 +25,7 @@ pub use bench::{
 };
 pub use btrfs_status::{btrfs_status_file_name, write_btrfs_status};
 pub use document::{Encoding, WriteError, write_document, write_finding_line};
+pub use human::date;
 pub use line::FindingLine;
 pub use model::{ModelError, read_model, write_model};
 pub use plot::{PlotError, plot_layout, plot_policies};

@@ -58,7 +58,10 @@ pub fn read_state(bytes: &[u8]) -> Result<History, StateError> {
     let state: SavedState = serde_json::from_slice(bytes)?;
     let visit = |group: Group| {
         let generation = Generation::new(group.generation);
-        (Logical::new(group.start), Visit { generation, checked: group.checked.0, in_sitting: group.in_sitting })
+        (
+            Logical::new(group.start),
+            Visit { generation, checked: group.checked.map(|time| time.0), in_sitting: group.in_sitting },
+        )
     };
     Ok(History {
         fsid: state.fsid,
@@ -104,7 +107,7 @@ struct FinishedEntry {
 struct Group {
     start: u64,
     generation: u64,
-    checked: Time,
+    checked: Option<Time>,
     in_sitting: bool,
 }
 
@@ -118,7 +121,7 @@ struct Section {
 impl Group {
     fn new(start: Logical, visit: &Visit) -> Self {
         let (start, generation) = (start.raw(), visit.generation.raw());
-        Self { start, generation, checked: rfc3339(visit.checked), in_sitting: visit.in_sitting }
+        Self { start, generation, checked: visit.checked.map(rfc3339), in_sitting: visit.in_sitting }
     }
 }
 
@@ -229,6 +232,7 @@ impl<'de> Deserialize<'de> for Time {
 mod tests {
     use super::*;
     use crate::scrub::earlier::{Part, PartDone};
+    use crate::scrub::history::Look;
 
     fn history() -> History {
         let mut history = History::new(Uuid::from_u128(7));
@@ -243,7 +247,7 @@ mod tests {
             bytes: 8192,
             unsummed_bytes: 4096,
         };
-        history.add(&done, now, Duration::from_secs(5));
+        history.add(&done, Look::Whole, now, Duration::from_secs(5));
         history
     }
 

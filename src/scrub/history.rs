@@ -12,10 +12,19 @@ use uuid::Uuid;
 pub struct Visit {
     /// The generation of the file system at that time.
     pub generation: Generation,
-    /// When.
-    pub checked: SystemTime,
+    /// When it was last looked at as a whole; never, where only parts of it were.
+    pub checked: Option<SystemTime>,
     /// Was it in the sittings of the scrub that is not finished?
     pub in_sitting: bool,
+}
+
+/// How much of a block group a run looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// All that is wanted of it by whoever asks for the oldest.
+    Whole,
+    /// One kind of blocks, one copy, or what was written since.
+    Partial,
 }
 
 /// The last scrub that got to its end and left nothing out.
@@ -77,8 +86,9 @@ impl History {
         self.done().into_values().chain(self.sections.values().copied()).chain(supers).min()
     }
 
-    /// One more part is done; the sitting has lasted for `duration` in all.
-    pub fn add(&mut self, done: &PartDone, now: SystemTime, duration: Duration) {
+    /// One more part is done; the sitting has lasted for `duration` in all. A [`Look::Partial`] does not make a block group
+    /// younger.
+    pub fn add(&mut self, done: &PartDone, look: Look, now: SystemTime, duration: Duration) {
         let Some(sitting) = &mut self.sitting else { return };
         match &done.part {
             Part::Superblocks => sitting.superblocks_done = Some(done.generation),
@@ -86,7 +96,9 @@ impl History {
                 self.sections.insert(*start, done.generation);
             }
             Part::BlockGroup(range) => {
-                let visit = Visit { generation: done.generation, checked: now, in_sitting: true };
+                let before = self.block_groups.get(&range.start).and_then(|visit| visit.checked);
+                let checked = if look == Look::Whole { Some(now) } else { before };
+                let visit = Visit { generation: done.generation, checked, in_sitting: true };
                 self.block_groups.insert(range.start, visit);
                 self.sections.retain(|start, _| !range.contains(start));
             }
@@ -118,7 +130,7 @@ impl History {
         let seen = |start| self.block_groups.get(start);
         let mut groups: Vec<(bool, Option<SystemTime>, Logical, u64)> = used
             .iter()
-            .map(|(at, bytes)| (seen(at).is_none_or(|v| !v.in_sitting), seen(at).map(|v| v.checked), *at, *bytes))
+            .map(|(at, bytes)| (seen(at).is_none_or(|v| !v.in_sitting), seen(at).and_then(|v| v.checked), *at, *bytes))
             .collect();
         groups.sort_unstable();
         let wanted = used.values().sum::<u64>() as f64 * percent / 100.0;
@@ -159,8 +171,8 @@ mod tests {
     fn sittings_add_up() {
         let mut history = History::new(Uuid::nil());
         history.begin(String::new(), seconds(1));
-        history.add(&done(0, 7), seconds(2), Duration::from_secs(1));
-        history.add(&done(1 << 30, 7), seconds(3), Duration::from_secs(2));
+        history.add(&done(0, 7), Look::Whole, seconds(2), Duration::from_secs(1));
+        history.add(&done(1 << 30, 7), Look::Whole, seconds(3), Duration::from_secs(2));
         let sitting = history.sitting.as_ref().unwrap();
         assert_eq!((sitting.bytes, sitting.findings_omitted), (200, 2));
         assert_eq!(sitting.counters[&DeviceId::new(1)].csum_errors, 4);
@@ -171,7 +183,7 @@ mod tests {
     fn a_finished_scrub_leaves_nothing_to_resume() {
         let mut history = History::new(Uuid::nil());
         history.begin(String::new(), seconds(1));
-        history.add(&done(0, 7), seconds(2), Duration::ZERO);
+        history.add(&done(0, 7), Look::Whole, seconds(2), Duration::ZERO);
         history.finish(Generation::new(7), seconds(3), true);
         assert!(history.sitting.is_none() && history.done().is_empty());
         assert_eq!(history.finished.map(|f| f.generation), Some(Generation::new(7)));
@@ -182,8 +194,8 @@ mod tests {
         let used: BTreeMap<Logical, u64> = (0..4).map(|n| (Logical::new(n), 25)).collect();
         let mut history = History::new(Uuid::nil());
         history.begin(String::new(), seconds(0));
-        history.add(&done(0, 1), seconds(9), Duration::ZERO);
-        history.add(&done(1, 1), seconds(5), Duration::ZERO);
+        history.add(&done(0, 1), Look::Whole, seconds(9), Duration::ZERO);
+        history.add(&done(1, 1), Look::Whole, seconds(5), Duration::ZERO);
         history.finish(Generation::new(1), seconds(9), false);
         let starts = |percent| history.oldest(&used, percent).iter().map(|at| at.raw()).collect::<Vec<_>>();
         assert_eq!(starts(50.0), [2, 3]);
@@ -193,12 +205,25 @@ mod tests {
     }
 
     #[test]
+    fn a_partial_look_makes_nothing_younger() {
+        let used: BTreeMap<Logical, u64> = (0..2).map(|n| (Logical::new(n), 50)).collect();
+        let mut history = History::new(Uuid::nil());
+        history.begin(String::new(), seconds(0));
+        history.add(&done(0, 1), Look::Whole, seconds(5), Duration::ZERO);
+        history.add(&done(1, 1), Look::Partial, seconds(6), Duration::ZERO);
+        history.add(&done(0, 1), Look::Partial, seconds(9), Duration::ZERO);
+        history.finish(Generation::new(1), seconds(9), false);
+        assert_eq!(history.oldest(&used, 50.0), BTreeSet::from([Logical::new(1)]));
+        assert_eq!(history.block_groups[&Logical::new(0)].checked, Some(seconds(5)));
+    }
+
+    #[test]
     fn a_sample_that_is_gone_on_with_stays_the_same() {
         let used: BTreeMap<Logical, u64> = (0..4).map(|n| (Logical::new(n), 25)).collect();
         let mut history = History::new(Uuid::nil());
         history.begin(String::new(), seconds(0));
         let before = history.oldest(&used, 50.0);
-        history.add(&done(0, 1), seconds(9), Duration::ZERO);
+        history.add(&done(0, 1), Look::Whole, seconds(9), Duration::ZERO);
         assert_eq!(history.oldest(&used, 50.0), before);
     }
 }

@@ -9,7 +9,7 @@ use crate::sittings::StateOptions;
 use crate::{exit, output, watch};
 use anyhow::{Context as _, ensure};
 use clap::builder::RangedI64ValueParser;
-use mirrortool::report::Report;
+use mirrortool::report::{self, Report};
 use mirrortool::scrub::outcome::Status;
 use mirrortool::scrub::{Progress, ScrubOptions, scrub_on, settle, settle_sittings};
 use std::path::PathBuf;
@@ -89,15 +89,17 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     args.priority.apply()?;
     args.input.warn_of_users();
     let filesystem = args.input.open(args.read_policy)?;
-    let keeper = args.state.open(filesystem.superblock().fsid())?;
+    let keeper = args.state.open(filesystem.superblock().fsid(), args.selection.look())?;
     let parts = args.selection.typed();
     let earlier = if args.state.resume { keeper.resume(&parts)? } else { None };
     if args.state.resume && earlier.is_none() {
         output::warn("no scrub of this file system was ended early: nothing to resume");
         return Ok(exit::NOTHING_TO_RESUME);
     }
-    if earlier.is_none() {
-        keeper.begin(parts);
+    let forgotten = if earlier.is_none() { keeper.begin(parts) } else { None };
+    if let Some(started) = forgotten {
+        let started = report::date(started, utc_offset);
+        output::warn(&format!("the scrub of {started} was ended early and is forgotten: --resume goes on with one"));
     }
     let history = keeper.history();
     let mut selection = args.selection.selection(&filesystem, &history)?;
