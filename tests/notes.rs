@@ -5,18 +5,10 @@
 
 mod common;
 
-use common::library::{open, scrubbed};
+use common::library::{UnsummedExtent, open, scrubbed, unsummed_extent};
 use common::{fixture, recipe};
-use mirrortool::filesystem::Filesystem;
-use mirrortool::format::Key;
-use mirrortool::format::types::key_type;
 use mirrortool::scrub::finding::{FindingKind, Problem, RepairState};
-use mirrortool::tree::{BlockSource as _, Cursor, ParentCheck};
-use mirrortool::units::ObjectId;
-use mirrortool::volume::MirrorCopy;
-use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
 
 #[test]
 fn what_lies_past_the_end_of_every_device_is_lost_data_and_no_left_over_checksum() {
@@ -55,10 +47,12 @@ fn a_log_tree_and_data_without_checksums_are_told() {
 #[test]
 fn a_compressed_extent_without_checksum_is_named_and_no_damage() {
     let images = fixture::copy("raid1-crc32c");
-    let (leaf, offset, inode) = unsummed_file_extent(&open(&images.paths));
-    for (path, at) in leaf {
+    let fs = open(&images.paths);
+    let UnsummedExtent { leaf, offset, inode, .. } = unsummed_extent(&fs);
+    for copy in fs.chunks().lookup(leaf).unwrap().copies(leaf) {
+        let (path, at) = (images.device(copy.place.devid.raw()), copy.place.physical.raw());
         let image = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-        let mut node = vec![0; 16384];
+        let mut node = vec![0; fs.geometry().nodesize() as usize];
         image.read_exact_at(&mut node, at).unwrap();
         node[offset + COMPRESSION_AT] = 3;
         let sum = crc32c::crc32c(&node[32..]);
@@ -73,32 +67,6 @@ fn a_compressed_extent_without_checksum_is_named_and_no_damage() {
 
 /// Of a file extent item: generation and unpacked size, eight bytes each, come first.
 const COMPRESSION_AT: usize = 16;
-
-/// A file extent of a file that has no checksums: both copies of its leaf, the offset of the item there, and the inode.
-fn unsummed_file_extent(fs: &Filesystem) -> (Vec<(PathBuf, u64)>, usize, u64) {
-    let mut cursor = Cursor::new(fs, fs.all_roots().into_iter().find(|root| root.id == ObjectId::new(5)).unwrap());
-    cursor.seek(&Key::MIN);
-    let mut unsummed = BTreeSet::new();
-    while let Some((key, bytes)) = cursor.item() {
-        let is_nodatasum = || u64::from_le_bytes(bytes[64..72].try_into().unwrap()) & 1 != 0;
-        if key.item_type == key_type::INODE_ITEM && is_nodatasum() {
-            unsummed.insert(key.objectid);
-        }
-        let is_regular = key.item_type == key_type::EXTENT_DATA && bytes[20] == 1;
-        if is_regular && unsummed.contains(&key.objectid) {
-            let leaf = cursor.leaf_at().unwrap();
-            let node = fs.read_block(leaf, &ParentCheck::default()).unwrap();
-            let offset = node.bytes().windows(bytes.len()).position(|window| window == bytes).unwrap();
-            let copies = fs.chunks().lookup(leaf).unwrap().copies(leaf);
-            let place = |copy: &MirrorCopy| {
-                (fs.volume().member(copy.place.devid).unwrap().path().to_owned(), copy.place.physical.raw())
-            };
-            return (copies.iter().map(place).collect(), offset, key.objectid.raw());
-        }
-        cursor.advance();
-    }
-    panic!("the fixture has no file without checksums");
-}
 
 #[test]
 fn a_super_block_in_an_allocated_place_names_the_block() {

@@ -10,7 +10,8 @@ use common::{fixture, library};
 use mirrortool::device::{Fault, FaultyDevice, ReadDevice};
 use mirrortool::scrub::finding::{FindingKind, Problem, RepairState};
 use mirrortool::scrub::outcome::{ScrubOutcome, Verdict};
-use mirrortool::units::Physical;
+use mirrortool::units::{DeviceId, DevicePhysical, Physical};
+use mirrortool::volume::FullStripe;
 use std::io;
 use std::sync::Arc;
 
@@ -76,4 +77,43 @@ fn a_node_with_one_bad_sector_is_one_bad_node() {
     assert_eq!(outcome.findings.len(), 1);
     assert_eq!((outcome.findings[0].kind, outcome.findings[0].problem), (FindingKind::Metadata, Problem::ReadError));
     assert_eq!((outcome.findings[0].length, outcome.findings[0].repair), (4096, RepairState::Possible));
+}
+
+/// Scrubs a RAID6 of which a sector of data without checksum cannot be read, and whatever else `spoil` harms in its row.
+fn scrub_with_bad_unsummed_sector(spoil: impl Fn(&FullStripe) -> Option<DevicePhysical>) -> ScrubOutcome {
+    let paths = fixture::shared("raid6-4dev-crc32c").paths;
+    let fs = library::open(&paths);
+    let at = library::unsummed_extent(&fs).data.start;
+    let row = fs.chunks().lookup(at).unwrap().full_stripe(at).unwrap();
+    let place = fs.chunks().lookup(at).unwrap().copies(at)[0].place;
+    let base = row.data.iter().find(|c| c.place.devid == place.devid).unwrap().place.physical;
+    let bad = |devid| {
+        let spoilt = spoil(&row).filter(|spoilt| spoilt.devid == devid);
+        let own = (place.devid == devid).then_some(place.physical);
+        own.into_iter().chain(spoilt.map(|spoilt| spoilt.physical + (place.physical - base)))
+    };
+    let devices: Vec<Arc<dyn ReadDevice>> = paths
+        .iter()
+        .zip(1..)
+        .map(|(path, devid)| {
+            let device = FaultyDevice::new(Base(library::device(path)));
+            let with = |device: FaultyDevice<Base>, at: Physical| device.with_fault(at..at + 4096, Fault::Read(EIO));
+            Arc::new(bad(DeviceId::new(devid)).fold(device, with)) as Arc<dyn ReadDevice>
+        })
+        .collect();
+    library::scrub_devices(&paths, &devices).unwrap()
+}
+
+#[test]
+fn a_sector_without_checksum_is_right_where_p_and_q_say_the_same() {
+    let outcome = scrub_with_bad_unsummed_sector(|_| None);
+    assert_eq!(outcome.findings.len(), 1);
+    assert_eq!((outcome.findings[0].problem, outcome.findings[0].repair), (Problem::ReadError, RepairState::Possible));
+}
+
+#[test]
+fn a_sector_without_checksum_is_not_believed_on_the_word_of_one_parity() {
+    let outcome = scrub_with_bad_unsummed_sector(|row| row.q.as_ref().map(|q| q.place));
+    let data = outcome.findings.iter().find(|finding| finding.kind == FindingKind::Data).unwrap();
+    assert_eq!((data.problem, data.repair), (Problem::ReadError, RepairState::Undecidable));
 }

@@ -55,7 +55,7 @@ pub(crate) fn parse_size(typed: &str) -> Result<u64, String> {
     let found = units.into_iter().find_map(|(unit, shift)| Some((upper.strip_suffix(unit)?, shift)));
     let (number, shift) = found.unwrap_or((&upper, 0));
     let bytes = number.parse::<u64>().ok().filter(|n| *n > 0).and_then(|n| n.checked_mul(1 << shift));
-    bytes.ok_or_else(|| "expected a size above 0, as in 50M".to_owned())
+    bytes.ok_or_else(|| "expected a number of bytes above 0, or with K, M, G or T, as in 50M".to_owned())
 }
 
 fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
@@ -294,6 +294,16 @@ fn render(report: Report<'_>, format: Format, text: &TextOptions<'_>) -> anyhow:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_take_suffixes_of_either_case() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64k"), Ok(65536));
+        assert_eq!(parse_size("2G"), Ok(2 << 30));
+        for bad in ["", "K", "0", "1.5G", "99999999999T"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn durations_have_a_unit() {

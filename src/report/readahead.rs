@@ -1,6 +1,6 @@
 //! What `mirrortool readahead-bench` prints: a block per mode, a document, CSV, and a picture.
 
-use super::document::{Encoding, SpreadEntry, WriteError, encode};
+use super::document::{Encoding, SpreadEntry, Tool, WriteError, encode};
 use super::human;
 use super::plot::{PlotError, failed};
 use crate::bench::readahead::{Comparison, ModeResult};
@@ -69,6 +69,7 @@ fn seconds(seconds: f64) -> String {
 
 #[derive(Serialize)]
 struct Document<'a> {
+    tool: Tool,
     command: &'static str,
     rounds: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +115,7 @@ pub fn write_readahead_document(
         comparison.modes.iter().map(entry).collect()
     };
     let document = Document {
+        tool: Tool::THIS,
         command: "readahead-bench",
         rounds: report.rounds,
         model: report.model,

@@ -245,8 +245,7 @@ impl<'a> RowJudge<'a> {
         if let Some(accept) = accept(self.window, block.run, block.logical, self.bench.geometry) {
             return Box::new(accept);
         }
-        let is_summed = block.run.kind != RunKind::Unsummed;
-        let has_q = self.full.q.is_some() && !is_summed;
+        let has_q = self.full.q.is_some();
         let mut from_p: Option<Vec<u8>> = None;
         let mut tries = 0;
         Box::new(move |bytes| {

@@ -2,8 +2,13 @@
 
 use mirrortool::device::{IoEngine, ReadDevice, identity, open_read};
 use mirrortool::filesystem::{Filesystem, OpenOptions};
+use mirrortool::format::Key;
+use mirrortool::format::items::{FileExtent, FileExtentItem, InodeFlags, InodeItem};
+use mirrortool::format::types::{key_type, object};
 use mirrortool::scrub::outcome::ScrubOutcome;
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
+use mirrortool::tree::{BlockSource as _, Cursor, ParentCheck};
+use mirrortool::units::{Logical, LogicalRange, ObjectId};
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,4 +47,43 @@ pub fn scrub_devices(paths: &[PathBuf], devices: &[Arc<dyn ReadDevice>]) -> Resu
     let filesystem = open_devices(paths, devices)?;
     let options = ScrubOptions { threads_per_device: 1, ..ScrubOptions::default() };
     scrub(&filesystem, &options, &Progress::default()).map_err(|e| e.to_string())
+}
+
+/// A file extent without checksums.
+pub struct UnsummedExtent {
+    /// The leaf that holds its item.
+    pub leaf: Logical,
+    /// Where the item starts in the leaf, in bytes.
+    pub offset: usize,
+    /// The file.
+    pub inode: ObjectId,
+    /// The data.
+    pub data: LogicalRange,
+}
+
+/// The first file extent of the first file with `nodatasum` in the top-level subvolume.
+pub fn unsummed_extent(fs: &Filesystem) -> UnsummedExtent {
+    let top = fs.all_roots().into_iter().find(|root| root.id == object::FS_TREE).unwrap();
+    let mut cursor = Cursor::new(fs, top);
+    cursor.seek(&Key::MIN);
+    let mut unsummed = None;
+    while let Some((key, bytes)) = cursor.item() {
+        match key.item_type {
+            key_type::INODE_ITEM if InodeItem::parse(bytes).unwrap().flags.contains(InodeFlags::NODATASUM) => {
+                unsummed = Some(key.objectid);
+            }
+            key_type::EXTENT_DATA if unsummed == Some(key.objectid) => {
+                let item = FileExtentItem::parse(bytes).unwrap();
+                if let FileExtent::Regular(pointer) = item.extent {
+                    let leaf = cursor.leaf_at().unwrap();
+                    let node = fs.read_block(leaf, &ParentCheck::default()).unwrap();
+                    let offset = node.bytes().windows(bytes.len()).position(|window| window == bytes).unwrap();
+                    return UnsummedExtent { leaf, offset, inode: key.objectid, data: pointer.disk_range() };
+                }
+            }
+            _ => {}
+        }
+        cursor.advance();
+    }
+    panic!("the fixture has no file without checksums");
 }

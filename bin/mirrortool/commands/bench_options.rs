@@ -33,18 +33,6 @@ impl BenchFormat {
     }
 }
 
-/// `4096`, `64K`, `1M`, `2G`, `1T`: bytes in units of 1024.
-pub(crate) fn parse_size(typed: &str) -> Result<u64, String> {
-    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
-    let upper = typed.to_ascii_uppercase();
-    let (digits, shift) = units
-        .into_iter()
-        .find_map(|(unit, shift)| Some((upper.strip_suffix(unit)?, shift)))
-        .unwrap_or((upper.as_str(), 0));
-    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    size.filter(|&bytes| bytes > 0).ok_or_else(|| "expected a number of bytes above 0, or with K, M, G or T".to_owned())
-}
-
 /// Each model by its name, or from the YAML file of that name.
 pub(crate) fn read_models(names: &[String]) -> anyhow::Result<Vec<DeviceModel>> {
     names.iter().map(|name| read_model_named(name)).collect()
@@ -68,19 +56,4 @@ pub(crate) fn write_picture(
     let Some(path) = path else { return Ok(()) };
     let file = PendingFile::create(path)?;
     file.publish(draw()?.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_take_suffixes_of_either_case() {
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert_eq!(parse_size("64k"), Ok(65536));
-        assert_eq!(parse_size("2G"), Ok(2 << 30));
-        for bad in ["", "K", "0", "1.5G", "99999999999T"] {
-            assert!(parse_size(bad).is_err(), "{bad}");
-        }
-    }
 }

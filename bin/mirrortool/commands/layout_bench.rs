@@ -1,6 +1,7 @@
 //! `mirrortool layout-bench`: md RAID10 layouts over chunk sizes, on modelled disks.
 
-use super::bench_options::{BenchFormat, parse_size, read_model_named, write_picture};
+use super::bench_options::{BenchFormat, read_model_named, write_picture};
+use crate::options::parse_size;
 use crate::{exit, output};
 use mirrortool::bench::layout::{LayoutSetup, sweep};
 use mirrortool::bench::model::Medium;

@@ -1,7 +1,7 @@
 //! `mirrortool policy-bench`: read policies against each other, over modelled devices or the members of a file system.
 
-use super::bench_options::{BenchFormat, parse_size, read_models, write_picture};
-use crate::options::{InputOptions, ReadPolicyOption};
+use super::bench_options::{BenchFormat, read_models, write_picture};
+use crate::options::{InputOptions, ReadPolicyOption, parse_size};
 use crate::{exit, output};
 use anyhow::ensure;
 use mirrortool::bench::emulate::emulated;
