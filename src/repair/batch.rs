@@ -15,7 +15,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Writes in flight per device, and reads of what was written.
-const AT_A_TIME: usize = 2;
+const AT_A_TIME: usize = 4;
 /// Buffers for both: a step is at most a window.
 const BUFFERS: usize = 2 * AT_A_TIME;
 
