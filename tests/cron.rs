@@ -157,6 +157,24 @@ fn a_job_that_finds_something_prints_all_and_runs_on_failure() {
 }
 
 #[test]
+fn a_scrub_that_may_end_early_is_no_failure() {
+    let set = members("raid1-crc32c");
+    let job = |accept: &str| {
+        format!(
+            "on_failure: 'touch HERE/failed'\n\
+             jobs:\n- {{name: night, members: ['{set}'], options: [--time-limit, 0s, --continue]{accept}}}\n"
+        )
+    };
+    let jobs = Jobs::new(&job(", accept: [5]"));
+    let run = jobs.run(&[]);
+    assert_eq!((run.exit, jobs.path("failed").exists()), (0, false), "{}", run.stderr);
+    assert!(run.stdout.starts_with("night: scrub ended with exit status 5, as it may, after"), "{}", run.stdout);
+    assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
+    let jobs = Jobs::new(&job(""));
+    assert_eq!((jobs.run(&[]).exit, jobs.path("failed").exists()), (5, true));
+}
+
+#[test]
 fn a_mistake_in_a_job_file_has_a_line_and_a_column() {
     let refused = |yaml: &str, options: &[&str], words: &[&str]| {
         let run = Jobs::new(yaml).run(options);

@@ -208,6 +208,19 @@ fn where_nothing_was_ended_early_there_is_nothing_to_resume() {
 }
 
 #[test]
+fn a_scrub_for_every_night_goes_on_or_begins() {
+    let bench = Bench::of_base("raid1-crc32c");
+    let whole = bench.remembered(&["--continue"]);
+    assert_eq!(whole.exit, 0, "{}", whole.stderr);
+    let first = bench.remembered(&["--continue", "--time-limit", "0s"]);
+    assert_eq!(first.exit, 5, "{}", first.stderr);
+    let second = bench.remembered(&["--continue"]);
+    assert_eq!((second.exit, second.stderr.as_str()), (0, ""));
+    assert_same("in two sittings", &second.report().unwrap(), &whole.report().unwrap());
+    assert_eq!(bench.remembered(&["--continue"]).exit, 0, "the next one begins");
+}
+
+#[test]
 fn the_state_of_another_file_system_is_refused_and_kept() {
     let (bench, other) = (Bench::of_base("raid1-crc32c"), Bench::of_base("dup-xxhash"));
     assert_eq!(bench.remembered(&[]).exit, 0);

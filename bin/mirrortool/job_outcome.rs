@@ -8,6 +8,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct JobOutcome {
     pub(crate) code: exit::Code,
+    /// It ended as it may.
+    pub(crate) is_well: bool,
     /// Its report.
     pub(crate) stdout: Vec<u8>,
     /// Its warnings and errors.
@@ -16,6 +18,12 @@ pub(crate) struct JobOutcome {
 }
 
 impl JobOutcome {
+    /// Whether an exit status that a job may end with is no more than it says: a scrub that ended early and has found
+    /// something has found something.
+    pub(crate) fn tells_of_nothing(&self) -> bool {
+        self.stdout.is_empty() || self.field("Error summary").is_some_and(|summary| summary == "no errors found")
+    }
+
     /// All that the job printed.
     pub(crate) fn printed(&self) -> Vec<u8> {
         [self.stdout.as_slice(), &self.stderr].concat()
@@ -24,17 +32,21 @@ impl JobOutcome {
     /// What to print, with the line of the job `called` first: all where it did not end well, the warnings where it did.
     pub(crate) fn message(&self, called: &str) -> Vec<u8> {
         let line = format!("{called} {}\n", self.sentence());
-        let below = if self.code == exit::GOOD { self.stderr.clone() } else { self.printed() };
+        let below = if self.is_well { self.stderr.clone() } else { self.printed() };
         [line.into_bytes(), below].concat()
     }
 
     /// Is there nothing that anybody has to know? A job that had to correct something, or that warned, is not one.
     pub(crate) fn is_all_well(&self) -> bool {
-        self.code == exit::GOOD && self.stderr.is_empty() && self.field("Result").is_none()
+        self.is_well && self.stderr.is_empty() && self.field("Result").is_none()
     }
 
     fn sentence(&self) -> String {
-        let ended = if self.code == exit::GOOD { "went well".to_owned() } else { format!("ended with {}", self.code) };
+        let ended = match (self.code == exit::GOOD, self.is_well) {
+            (true, _) => "went well".to_owned(),
+            (false, true) => format!("ended with {}, as it may,", self.code),
+            (false, false) => format!("ended with {}", self.code),
+        };
         let found = self.field("Result").or_else(|| self.field("Error summary"));
         let told: Vec<_> = self.field("Total to scrub").into_iter().chain(found).collect();
         let colon = if told.is_empty() { "" } else { ": " };
@@ -62,7 +74,8 @@ mod tests {
 
     fn ended(code: i32, stdout: &str, stderr: &str) -> JobOutcome {
         let code = exit::Code::of_process(ExitStatus::from_raw(code << 8));
-        JobOutcome { code, stdout: stdout.into(), stderr: stderr.into(), duration: Duration::from_secs(7384) }
+        let (stdout, stderr) = (stdout.into(), stderr.into());
+        JobOutcome { code, is_well: code == exit::GOOD, stdout, stderr, duration: Duration::from_secs(7384) }
     }
 
     fn message(outcome: &JobOutcome) -> String {
@@ -88,6 +101,16 @@ mod tests {
         let corrected = ended(0, CORRECTED, "");
         assert!(!corrected.is_all_well());
         assert_eq!(message(&corrected), "pool: scrub went well after 2:03:04: 7.02GiB, 1 sector corrected\n");
+    }
+
+    #[test]
+    fn what_may_end_early_is_one_line_too_unless_it_has_found_something() {
+        assert!(ended(5, CLEAN, "").tells_of_nothing() && ended(2, "", "nothing to resume").tells_of_nothing());
+        assert!(!ended(5, CORRECTED, "").tells_of_nothing() && !ended(5, "{}", "").tells_of_nothing());
+        let outcome = JobOutcome { is_well: true, ..ended(5, CLEAN, "") };
+        let line = "pool: scrub ended with exit status 5, as it may, after 2:03:04: 7.02GiB, no errors found\n";
+        assert_eq!(message(&outcome), line);
+        assert!(outcome.is_all_well());
     }
 
     #[test]

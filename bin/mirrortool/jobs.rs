@@ -67,6 +67,8 @@ pub(crate) struct Job {
     pub(crate) members: Vec<String>,
     /// Only members of this file system.
     pub(crate) uuid: Option<Uuid>,
+    /// Exit statuses that are as good as 0.
+    pub(crate) accept: Vec<u8>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +82,8 @@ struct TypedJob {
     #[serde(default)]
     members: Vec<String>,
     uuid: Option<String>,
+    #[serde(default)]
+    accept: Vec<u8>,
 }
 
 fn scrub() -> String {
@@ -128,7 +132,7 @@ impl TryFrom<TypedJob> for Job {
     type Error = JobMistake;
 
     fn try_from(typed: TypedJob) -> Result<Self, JobMistake> {
-        let TypedJob { name, command, options, members, uuid } = typed;
+        let TypedJob { name, command, options, members, uuid, accept } = typed;
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if name.is_empty() || name.starts_with('.') || !name.chars().all(fits) {
             return Err(JobMistake::Name(name));
@@ -144,7 +148,7 @@ impl TryFrom<TypedJob> for Job {
         if let Some((pattern, source)) = members.iter().find_map(|m| glob::Pattern::new(m).err().map(|e| (m, e))) {
             return Err(JobMistake::Pattern { pattern: pattern.clone(), name, source });
         }
-        let job = Self { name, command, options, members, uuid };
+        let job = Self { name, command, options, members, uuid, accept };
         job.check_options()?;
         Ok(job)
     }

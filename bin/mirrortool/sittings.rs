@@ -29,12 +29,16 @@ pub(crate) struct StateOptions {
     state: Option<PathBuf>,
 
     /// Remember nothing
-    #[arg(long, conflicts_with_all = ["resume", "since_last", "sample"])]
+    #[arg(long, conflicts_with_all = ["resume", "go_on", "since_last", "sample"])]
     no_state: bool,
 
     /// Go on with a scrub that was ended early; exit 2 where there is none
     #[arg(long)]
     pub(crate) resume: bool,
+
+    /// Go on with a scrub that was ended early; begin one where there is none
+    #[arg(long = "continue", conflicts_with = "resume")]
+    pub(crate) go_on: bool,
 }
 
 /// The memory, and the file it is written to.

@@ -76,6 +76,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l degraded
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l since-last -d 'Look only at what was written after the last finished scrub'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l no-state -d 'Remember nothing'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l resume -d 'Go on with a scrub that was ended early; exit 2 where there is none'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l continue -d 'Go on with a scrub that was ended early; begin one where there is none'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l repair -d 'Correct what can be corrected, as "mirrortool repair" does'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -s y -l yes -d 'Write without asking'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l no-undo-log -d 'Keep nothing of what is overwritten: the repair cannot be undone'

@@ -91,7 +91,12 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let filesystem = args.input.open(args.read_policy)?;
     let keeper = args.state.open(filesystem.superblock().fsid(), args.selection.look())?;
     let parts = args.selection.typed();
-    let earlier = if args.state.resume { keeper.resume(&parts)? } else { None };
+    let earlier = match (args.state.resume, args.state.go_on) {
+        (true, _) => keeper.resume(&parts)?,
+        // A scrub of other parts is forgotten, as without the option.
+        (_, true) => keeper.resume(&parts).unwrap_or_default(),
+        _ => None,
+    };
     if args.state.resume && earlier.is_none() {
         output::warn("no scrub of this file system was ended early: nothing to resume");
         return Ok(exit::NOTHING_TO_RESUME);
