@@ -16,10 +16,10 @@ pub struct Run {
 
 /// Runs `mirrortool` with these arguments. A death by signal has exit -1.
 pub fn mirrortool(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Run {
-    // What tests look at is nothing to remember for the user who runs them.
-    let state = std::env::temp_dir().join(format!("mirrortool-tests-{}", std::process::id()));
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_mirrortool")).env("XDG_STATE_HOME", state).args(arguments).output().unwrap();
+    // What tests look at is nothing to remember, for the user who runs them and for the next test.
+    let state = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mirrortool"));
+    let output = command.env("XDG_STATE_HOME", state.path()).args(arguments).output().unwrap();
     let Output { status, stdout, stderr } = output;
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Run { exit: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
