@@ -522,3 +522,12 @@ fn a_sample_takes_the_block_groups_that_waited_longest() {
     }
     assert!(bench.saved()["finished"].is_null(), "a sample is not all");
 }
+
+#[test]
+fn a_sample_of_one_kind_takes_block_groups_that_hold_it() {
+    let bench = Bench::of_base("raid1-crc32c");
+    for (kind, counter) in [("data", "data_bytes_scrubbed"), ("metadata", "tree_bytes_scrubbed")] {
+        let report = bench.remembered(&["--sample", "0.01%", "--only", kind]).report().unwrap();
+        assert!(report.total(counter).is_some_and(|bytes| bytes > 0), "{kind}");
+    }
+}

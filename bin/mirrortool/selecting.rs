@@ -96,8 +96,10 @@ impl SelectionOptions {
         let mut selection =
             Selection { kinds: self.kinds(), copies, since: since.map(Generation::new), ..Selection::default() };
         if let Some(percent) = self.sample {
-            let used: BTreeMap<Logical, u64> =
-                fs.block_groups().iter().map(|group| (group.start, group.used_bytes.unwrap_or(0))).collect();
+            let groups = fs.block_groups();
+            let wanted =
+                groups.iter().filter(|g| fs.chunks().lookup(g.start).is_ok_and(|c| selection.wants_kinds_of(c)));
+            let used: BTreeMap<Logical, u64> = wanted.map(|g| (g.start, g.used_bytes.unwrap_or(0))).collect();
             selection.block_groups = Some(history.oldest(&used, percent));
         }
         if let Some(path) = &self.errors_from {

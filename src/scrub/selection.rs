@@ -102,9 +102,13 @@ impl Selection {
         let listed = self.block_groups.as_ref().is_none_or(|groups| groups.contains(&start));
         let placed = self.places.as_ref().is_none_or(|places| places.has_any_of(start));
         let is_done = self.done.get(&start).is_some_and(|then| *then >= now);
-        let kind = (chunk.holds_data() && self.includes(Kinds::DATA, chunk))
-            || (chunk.holds_metadata() && self.includes(Kinds::METADATA, chunk));
-        listed && placed && !is_done && kind
+        listed && placed && !is_done && self.wants_kinds_of(chunk)
+    }
+
+    /// Are there blocks in this chunk of a kind that is looked at?
+    pub fn wants_kinds_of(&self, chunk: &Chunk) -> bool {
+        (chunk.holds_data() && self.includes(Kinds::DATA, chunk))
+            || (chunk.holds_metadata() && self.includes(Kinds::METADATA, chunk))
     }
 
     /// Are blocks of this kind looked at in this chunk? To judge parity, all blocks of its rows are.
