@@ -531,3 +531,19 @@ fn a_sample_of_one_kind_takes_block_groups_that_hold_it() {
         assert!(report.total(counter).is_some_and(|bytes| bytes > 0), "{kind}");
     }
 }
+
+#[test]
+fn two_scrubs_of_one_file_system_do_not_write_one_state_file() {
+    let bench = Bench::of_base("raid1-crc32c");
+    let mut first = bench.started(&["--limit", "1"]);
+    until(&bench, &mut first, "state", |state| state["sitting"].is_object());
+    let second = bench.remembered(&[]);
+    assert_eq!((second.exit, second.stdout.as_str()), (1, ""));
+    assert!(
+        second.stderr.contains("another scrub keeps it") && second.stderr.contains("--no-state"),
+        "{}",
+        second.stderr
+    );
+    kill(first);
+    assert_eq!(bench.remembered(&["--continue"]).exit, 0, "the lock ends with its process");
+}

@@ -2,6 +2,7 @@
 //! options and commands are named only here.
 
 use crate::repairing::NoConsent;
+use crate::sittings::StateInUse;
 use mirrortool::device::DeviceError;
 use mirrortool::filesystem::OpenError;
 use mirrortool::repair::undo::UndoError;
@@ -23,9 +24,10 @@ fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     let io = || cause.downcast_ref().and_then(for_io);
     let consent =
         || cause.downcast_ref().map(|NoConsent| "pass --yes to write, --dry-run to see what would be written");
+    let in_use = || cause.downcast_ref().map(|StateInUse(_)| "wait for its end, or pass --no-state to go without");
     let refused = || cause.downcast_ref().and_then(for_repair).or_else(|| cause.downcast_ref().and_then(for_refusal));
     let undo = || cause.downcast_ref().and_then(for_undo);
-    device().or_else(set).or_else(read).or_else(io).or_else(consent).or_else(refused).or_else(undo)
+    device().or_else(set).or_else(read).or_else(io).or_else(consent).or_else(in_use).or_else(refused).or_else(undo)
 }
 
 fn for_device(error: &DeviceError) -> Option<&'static str> {

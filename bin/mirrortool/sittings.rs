@@ -9,6 +9,7 @@ use mirrortool::report::{read_state, write_state};
 use mirrortool::scrub::earlier::{Earlier, Observer, PartDone};
 use mirrortool::scrub::history::{History, Look};
 use mirrortool::units::Generation;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -47,6 +48,8 @@ pub(crate) struct Keeper {
     memory: Mutex<Memory>,
     clock: Instant,
     look: Look,
+    /// Held as long as this run may write the file.
+    _lock: Option<File>,
 }
 
 struct Memory {
@@ -61,6 +64,15 @@ impl StateOptions {
     /// Opens the memory of the file system `fsid`, for a run that looks so closely.
     pub(crate) fn open(&self, fsid: Uuid, look: Look) -> anyhow::Result<Keeper> {
         let path = if self.no_state { None } else { self.state.clone().or_else(|| default_path(fsid)) };
+        let mut path = path.filter(|path| self.state.is_some() || can_keep(path));
+        let lock = match path.as_deref().map(lock) {
+            Some(Err(error)) if self.state.is_none() && !error.is::<StateInUse>() => {
+                output::warn(&format!("{error:#}; this scrub is not remembered"));
+                path = None;
+                None
+            }
+            lock => lock.transpose()?,
+        };
         let history = match path.as_deref().map(|path| load(path, fsid)) {
             None => History::new(fsid),
             Some(Ok(history)) => history,
@@ -73,8 +85,7 @@ impl StateOptions {
         };
         let now = Instant::now();
         let memory = Memory { history, has_news: false, before: Duration::ZERO };
-        let path = path.filter(|path| self.state.is_some() || can_keep(path));
-        Ok(Keeper { path, memory: Mutex::new(memory), clock: now, look })
+        Ok(Keeper { path, memory: Mutex::new(memory), clock: now, look, _lock: lock })
     }
 }
 
@@ -185,6 +196,26 @@ fn default_path(fsid: Uuid) -> Option<PathBuf> {
         env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute()).or_else(home)?
     };
     Some(dir.join("mirrortool").join(format!("{fsid}.json")))
+}
+
+/// Another scrub, perhaps of last night, is not through.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: another scrub keeps it at this moment", .0.display())]
+pub(crate) struct StateInUse(pub(crate) PathBuf);
+
+/// Keeps another scrub from writing the file meanwhile. The lock is on a file beside it, for it is replaced each time it is
+/// written, and ends with this process however it ends.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    let beside = PathBuf::from(beside);
+    let cannot = || format!("cannot lock {}", beside.display());
+    let file = File::options().write(true).create(true).truncate(false).open(&beside).with_context(cannot)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StateInUse(path.to_path_buf()).into()),
+        Err(TryLockError::Error(error)) => Err(error).with_context(cannot),
+    }
 }
 
 /// Makes the folder of the default place. Where that does not work nothing is remembered, and a scrub is a scrub all the
