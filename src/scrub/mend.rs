@@ -187,9 +187,9 @@ impl Part<'_> {
     }
 
     fn join(&self, last: &mut Mend) {
-        last.bytes.0.extend_from_slice(self.right);
+        append(&mut last.bytes.0, self.right);
         if let (Some(before), Some(more)) = (&mut last.before, self.before) {
-            before.extend_from_slice(more);
+            append(before, more);
         }
         last.findings += self.findings;
         last.sectors += self.sectors;
@@ -209,6 +209,16 @@ impl Part<'_> {
             sectors: self.sectors,
         }
     }
+}
+
+/// Appends to bytes that grow sector by sector up to [`MAX_MEND_BYTES`]: in big steps, for each step copies them all.
+fn append(bytes: &mut Vec<u8>, more: &[u8]) {
+    const GROWTH: usize = 16;
+    if bytes.capacity() < bytes.len() + more.len() {
+        let capacity = bytes.len().saturating_mul(GROWTH).min(MAX_MEND_BYTES);
+        bytes.reserve_exact(capacity.saturating_sub(bytes.len()).max(more.len()));
+    }
+    bytes.extend_from_slice(more);
 }
 
 /// Which copy of a sector without checksum wins where the copies differ.
