@@ -214,3 +214,33 @@ fn a_forgotten_report_name_does_not_cost_an_image() {
     assert_refused(&run, &["cannot write", "it exists and is not a text"]);
     assert_eq!(images.fingerprint(), before);
 }
+
+#[test]
+fn findings_are_added_to_no_image_and_to_no_other_file() {
+    let images = fixture::copy("stale-raid1");
+    let before = images.fingerprint();
+    let report = images.scratch().join("report.json");
+    fs::write(&report, "{\n}\n").unwrap();
+    for target in [images.device(1), report.as_path()] {
+        let words = ["scrub".as_ref(), "--findings".as_ref(), target.as_os_str()].into_iter();
+        let run = mirrortool(words.chain(images.paths.iter().map(|path| path.as_os_str())));
+        assert_refused(&run, &["does not hold findings"]);
+    }
+    assert_eq!(images.fingerprint(), before);
+    let lines = images.scratch().join("findings");
+    for _ in 0..2 {
+        let words = ["scrub".as_ref(), "--findings".as_ref(), lines.as_os_str()].into_iter();
+        let run = mirrortool(words.chain(images.paths.iter().map(|path| path.as_os_str())));
+        assert_eq!(run.exit, 4, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn parity_is_not_judged_from_a_part_of_its_row() {
+    let images = fixture::shared("raid6-4dev-crc32c");
+    for narrow in [["--devid", "2"], ["--coverage", "one"]] {
+        let words = ["scrub", "--only", "parity"].into_iter().chain(narrow).map(std::ffi::OsStr::new);
+        let run = mirrortool(words.chain(images.paths.iter().map(|path| path.as_os_str())));
+        assert_refused(&run, &["--only parity goes with neither"]);
+    }
+}

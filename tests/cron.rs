@@ -185,4 +185,6 @@ fn a_mistake_in_a_job_file_has_a_line_and_a_column() {
     refused("jobs:\n- name: a\n  memmbers: [x]\n", &["--check"], &mistake);
     refused("jobs:\n- {name: a, members: [x]}\n", &["--job", "b"], &["there is no job b"]);
     assert_eq!(Jobs::new("jobs:\n- {name: a, members: [x]}\n").run(&["--check"]).exit, 0);
+    let asks = "jobs:\n- {name: a, command: repair, members: [x]}\n";
+    refused(asks, &["--check"], &["job a: nobody is there to be asked"]);
 }

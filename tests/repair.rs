@@ -18,6 +18,7 @@ use mirrortool::scrub::mend::Choice;
 use mirrortool::scrub::outcome::Verdict;
 use mirrortool::scrub::{Progress, ScrubOptions};
 use mirrortool::units::{DeviceId, Physical};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -198,7 +199,23 @@ fn members_that_were_written_without_each_other_are_refused() {
         assert_refused(&run, "split brain");
         assert!(run.stderr.contains("--degraded"), "{}", run.stderr);
         assert_eq!(images.fingerprint(), before);
+        let looked_at = scrub(&[""; 0], &images.paths);
+        assert_eq!(looked_at.exit, 3, "a scrub does not call one half correctable");
+        assert!(looked_at.report().unwrap().0["notes"].to_string().contains("split brain"));
+        let shown =
+            mirrortool([OsStr::new("show")].into_iter().chain(images.paths.iter().map(|path| path.as_os_str())));
+        assert_eq!(shown.stdout.contains("split brain"), back == 0, "{}", shown.stdout);
     }
+}
+
+#[test]
+fn an_undo_log_that_cannot_be_made_is_known_before_anything_is_read() {
+    let images = recipe::named("data-raid1").apply();
+    let run = repair(&["--yes", "--undo-log", "/no/such/folder/undo.log"], &images.paths);
+    assert_eq!((run.exit, run.stdout.as_str()), (1, ""));
+    assert!(run.stderr.contains("/no/such/folder/undo.log cannot be made"), "{}", run.stderr);
+    let run = repair(&["--yes", "--prefer-devid", "7"], &images.paths);
+    assert!(run.exit == 1 && run.stderr.contains("no devid 7 among the images"), "{}", run.stderr);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use anyhow::Context as _;
 use mirrortool::report::write_finding_line;
 use mirrortool::scrub::earlier::{Observer, PartDone};
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,14 +17,30 @@ pub(crate) struct FindingFile<'a> {
 }
 
 impl<'a> FindingFile<'a> {
-    /// Opens `path`, if there is one, for adding to its end.
+    /// Opens `path`, if there is one, for adding to its end. A pipe will do; what holds anything but findings will not:
+    /// `--findings d1.img d2.img` is typed easily, and would write into an image.
     pub(crate) fn open(path: Option<&Path>, next: &'a dyn Observer) -> anyhow::Result<Self> {
         let open = |path: &Path| {
-            let file = OpenOptions::new().create(true).append(true).open(path);
-            file.with_context(|| format!("cannot write {}", path.display()))
+            let cannot = || format!("cannot write {}", path.display());
+            if path.exists() {
+                can_be_added_to(path).with_context(cannot)?;
+            }
+            OpenOptions::new().create(true).append(true).open(path).with_context(cannot)
         };
         Ok(Self { file: path.map(open).transpose()?.map(Mutex::new), next })
     }
+}
+
+fn can_be_added_to(path: &Path) -> anyhow::Result<()> {
+    let kind = path.metadata()?.file_type();
+    anyhow::ensure!(!kind.is_block_device(), "it is a block device");
+    if kind.is_file() {
+        let mut start = Vec::new();
+        File::open(path)?.take(2).read_to_end(&mut start)?;
+        let is_of_findings = start.is_empty() || start == b"{\"";
+        anyhow::ensure!(is_of_findings, "it exists and does not hold findings, one to a line");
+    }
+    Ok(())
 }
 
 fn add(done: &PartDone, file: &Mutex<File>) -> anyhow::Result<()> {

@@ -170,6 +170,11 @@ impl Job {
         if let Some(option) = self.options.iter().find(ours) {
             return Err(JobMistake::OptionOfOurs { name: name(), option: option.clone() });
         }
+        let says = |words: &[&str]| self.options.iter().any(|option| words.contains(&option.as_str()));
+        if (self.command == "repair" || says(&["--repair"])) && !says(&["--yes", "-y", "--dry-run"]) {
+            let message = "nobody is there to be asked: pass --yes, or --dry-run".to_owned();
+            return Err(JobMistake::Options { name: name(), message });
+        }
         let typed = ["mirrortool".into()].into_iter().chain(self.command_line(&["member".into()]));
         Cli::try_parse_from(typed).map(drop).map_err(|error| {
             let first_line = error.to_string().lines().next().unwrap_or_default().to_owned();

@@ -221,6 +221,11 @@ impl ReportOptions {
         if self.fsck_exit { exit::of_outcome_as_fsck(status, verdict) } else { exit::of_outcome(status, verdict) }
     }
 
+    /// The exit code where a scrub was to be gone on with and there is none.
+    pub(crate) fn nothing_to_resume(&self) -> exit::Code {
+        if self.fsck_exit { exit::FAILED_AS_FSCK } else { exit::NOTHING_TO_RESUME }
+    }
+
     fn file_format(&self, path: &Path) -> Format {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => Format::Json,

@@ -1,7 +1,7 @@
 //! One repair from the command line, for `repair` and `scrub --repair`: plan, consent, exclusive open, undo log, apply,
 //! report.
 
-use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink};
+use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink, ensure_known};
 use crate::{exit, output, watch};
 use anyhow::{Context as _, bail, ensure};
 use mirrortool::device::{Consent, DeviceError, WriteDevice, open_write};
@@ -17,6 +17,7 @@ use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
 use mirrortool::units::DeviceId;
 use mirrortool::volume::Member;
+use rustix::fs::Access;
 use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -99,6 +100,9 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
     let filesystem = job.input.open(job.read_policy)?;
     if let Some(saved) = &from {
         ensure_same(saved, &filesystem)?;
+    }
+    if let Some(devid) = job.repair.prefer_devid {
+        ensure_known(&filesystem, DeviceId::new(devid))?;
     }
     let progress = Progress::default();
     watch::end_on_signals(&progress.cancel).context("cannot handle signals")?;
@@ -209,6 +213,7 @@ impl Job<'_> {
             return Ok(None);
         }
         if let Some(path) = &self.repair.undo_log {
+            ensure_can_be_made(path)?;
             return Ok(Some(path.clone()));
         }
         let format = format_description!("[year][month][day]-[hour][minute][second]");
@@ -218,7 +223,9 @@ impl Job<'_> {
             let nth = if nth == 1 { String::new() } else { format!("-{nth}") };
             folder.join(format!("mirrortool-undo-{}-{now}{nth}.log", filesystem.superblock().fsid()))
         };
-        Ok((1..=usize::MAX).map(name).find(|path| !path.exists()))
+        let path = (1..=usize::MAX).map(name).find(|path| !path.exists());
+        path.as_deref().map(ensure_can_be_made).transpose()?;
+        Ok(path)
     }
 
     /// Scrubs what is on the members now.
@@ -231,6 +238,13 @@ impl Job<'_> {
         outcome.notes.push(format!("scrubbed again after the repair: {found} findings"));
         Ok(())
     }
+}
+
+/// The log is made when there is something to write, which may be hours away: that it can be is better known now.
+fn ensure_can_be_made(log: &Path) -> anyhow::Result<()> {
+    let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)
+        .with_context(|| format!("the undo log {} cannot be made; --undo-log FILE puts it elsewhere", log.display()))
 }
 
 /// Opens what is to be written, starts the log, and writes.

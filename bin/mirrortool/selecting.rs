@@ -81,6 +81,11 @@ impl SelectionOptions {
         if let Some(devid) = devid {
             ensure_known(fs, devid)?;
         }
+        let is_narrow = devid.is_some() || self.coverage == Coverage::One;
+        anyhow::ensure!(
+            !(is_narrow && self.only.contains(&Kind::Parity)),
+            "parity is judged from whole rows: --only parity goes with neither --devid nor --coverage one"
+        );
         let copies = match (devid, self.coverage) {
             (Some(devid), _) => Copies::OnDevice(devid),
             (None, Coverage::All) => Copies::All,
@@ -88,7 +93,7 @@ impl SelectionOptions {
         };
         let since = if self.since_last {
             let last =
-                history.finished.context("no finished scrub is recorded, so there is no last one to start from")?;
+                history.finished.context("no finished scrub is recorded, so there is no last one to start from: begin with a scrub without --since-last")?;
             Some(last.generation.raw().saturating_add(1))
         } else {
             self.since_generation

@@ -88,7 +88,8 @@ impl FileTable {
         owners.omitted += extent.unlisted.iter().filter(|range| range.contains(&at)).count() as u64;
         if owners.files.is_empty() {
             let other = extent.others.iter().find(|(range, _)| range.contains(&at)).map(|(_, what)| *what);
-            let unused = (!extent.is_partial).then_some("a part of an extent that no file refers to any more");
+            let unused = (!extent.is_partial && owners.omitted == 0)
+                .then_some("a part of an extent that no file refers to any more");
             owners.holds = other.or(unused).map(str::to_owned);
         }
         owners

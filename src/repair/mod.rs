@@ -27,6 +27,7 @@ pub use outcome::{Failure, RepairSummary, StepState};
 pub use plan::{PlanOptions, Planned, RepairPlan, Step, Withheld, WithheldStep, plan};
 pub use preflight::{Refusal, check_may_write, check_unused};
 pub use salvage::FromBadCopies;
+pub use split::check_same_history;
 pub use target::{Target, TargetError};
 
 use crate::scrub::ScrubError;

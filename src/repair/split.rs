@@ -28,7 +28,7 @@ const MAX_COMPARED: usize = 64 << 10;
 const MAX_TRANSACTIONS: u64 = 64;
 
 /// Refuses a set of members with different histories.
-pub(super) fn check_same_history(fs: &Filesystem) -> Result<(), Refusal> {
+pub fn check_same_history(fs: &Filesystem) -> Result<(), Refusal> {
     let newest = fs.superblock();
     let Some(speaker) = fs.members().find(|member| member.superblock() == newest) else { return Ok(()) };
     let others = fs.members().filter(|member| !member.is_seed() && member.devid() != speaker.devid());

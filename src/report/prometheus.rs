@@ -49,11 +49,13 @@ pub fn write_metrics(report: Report<'_>, out: &mut dyn Write) -> io::Result<()> 
 
 fn verdicts(metrics: &mut Metrics<'_>, outcome: &ScrubOutcome) -> io::Result<()> {
     metrics.family("verdict", "1 for what the run found in sum, 0 for all else.")?;
+    // What was not read is not clean: an alert that looks at nothing but this must not sleep.
+    let is_open = outcome.verdict == Verdict::Clean && outcome.status == Status::Interrupted;
     for verdict in [Verdict::Clean, Verdict::Corrected, Verdict::Correctable, Verdict::Uncorrectable] {
         let label = format!("verdict=\"{}\"", verdict.word());
-        metrics.sample("verdict", &label, &u8::from(verdict == outcome.verdict))?;
+        metrics.sample("verdict", &label, &u8::from(verdict == outcome.verdict && !is_open))?;
     }
-    Ok(())
+    metrics.sample("verdict", "verdict=\"unfinished\"", &u8::from(is_open))
 }
 
 fn errors(metrics: &mut Metrics<'_>, outcome: &ScrubOutcome) -> io::Result<()> {

@@ -289,8 +289,11 @@ fn prospects(state: RepairState) -> &'static str {
 
 fn findings(out: &mut dyn Write, outcome: &ScrubOutcome, options: &TextOptions<'_>) -> io::Result<()> {
     let unlisted = write_runs(outcome, options.max_findings, options.max_files, out)?;
-    match unlisted.saturating_add(outcome.findings_omitted) {
+    if unlisted > 0 {
+        writeln!(out, "and {}{}", human::count(unlisted, "more finding"), options.more_advice)?;
+    }
+    match outcome.findings_omitted {
         0 => Ok(()),
-        more => writeln!(out, "and {}{}", human::count(more, "more finding"), options.more_advice),
+        omitted => writeln!(out, "and {}, counted and not listed", human::count(omitted, "more finding")),
     }
 }

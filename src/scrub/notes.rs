@@ -52,6 +52,7 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status) -> Vec<St
         orphan_sums,
         &format!("sectors of {sectorsize} bytes have a checksum but no extent: left over, no damage to data"),
     );
+    count(tally.unjudged_parity, "full stripes hold something that is lost: their parity was not judged");
     count(tally.ignored_extents, "extent items make no sense and were passed over");
     if tally.links.overflowed() {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());

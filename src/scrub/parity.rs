@@ -89,6 +89,8 @@ impl<'a> RowJudge<'a> {
         if known {
             let data: Vec<Option<&[u8]>> = columns.iter().map(|c| c.bytes.as_deref()).collect();
             self.judge_parity(&data, tally);
+        } else {
+            tally.unjudged_parity += 1;
         }
     }
 

@@ -92,6 +92,8 @@ pub(super) struct Tally {
     pub(super) unsummed_bytes: u64,
     /// The first of the extents without any checksum.
     pub(super) unsummed: Vec<Logical>,
+    /// Full stripes whose parity could not be judged, for what it should be is not known.
+    pub(super) unjudged_parity: u64,
     /// Bytes read.
     pub(super) bytes: u64,
     /// Right bytes for bad ones; leaves the tally with its window.
@@ -145,6 +147,7 @@ impl Tally {
         self.ignored_extents += other.ignored_extents;
         self.unsummed_bytes += other.unsummed_bytes;
         other.unsummed.into_iter().for_each(|at| self.note_unsummed(at));
+        self.unjudged_parity += other.unjudged_parity;
         self.bytes += other.bytes;
         self.notes.extend(other.notes);
     }

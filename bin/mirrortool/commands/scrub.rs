@@ -9,8 +9,10 @@ use crate::sittings::StateOptions;
 use crate::{exit, output, watch};
 use anyhow::{Context as _, ensure};
 use clap::builder::RangedI64ValueParser;
+use mirrortool::filesystem::Filesystem;
+use mirrortool::repair::check_same_history;
 use mirrortool::report::{self, Report};
-use mirrortool::scrub::outcome::Status;
+use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions, scrub_on, settle, settle_sittings};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -99,7 +101,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     };
     if args.state.resume && earlier.is_none() {
         output::warn("no scrub of this file system was ended early: nothing to resume");
-        return Ok(exit::NOTHING_TO_RESUME);
+        return Ok(args.report.nothing_to_resume());
     }
     let forgotten = if earlier.is_none() { keeper.begin(parts) } else { None };
     if let Some(started) = forgotten {
@@ -130,7 +132,21 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         settle_sittings(&filesystem, &options, &progress, &mut outcome, then)?;
     }
     let now = settle(&filesystem, &options, &progress, &mut outcome)?;
-    args.report.name_owners(now.as_ref().unwrap_or(&filesystem), &mut outcome);
+    let filesystem = now.as_ref().unwrap_or(&filesystem);
+    tell_of_choices(filesystem, &mut outcome);
+    args.report.name_owners(filesystem, &mut outcome);
     sink.write(Report { command: "scrub", outcome: &outcome, repair: None })?;
     Ok(args.report.exit_code(&outcome))
+}
+
+/// What only the administrator can decide: which half of a split set is the right one, which copy without checksum.
+fn tell_of_choices(filesystem: &Filesystem, outcome: &mut ScrubOutcome) {
+    if let Err(split) = check_same_history(filesystem) {
+        outcome.notes.insert(0, format!("{split}: which half is right is not for a scrub to say"));
+        outcome.verdict = Verdict::Uncorrectable;
+    }
+    if outcome.totals.nodatasum_mismatch > 0 {
+        let how = "mirrortool repair --prefer-devid N, or --majority for three and four copies, chooses";
+        outcome.notes.push(format!("no checksum says which copy is right where they differ: {how}"));
+    }
 }

@@ -4,6 +4,7 @@ use crate::options::{Format, InputOptions, ReadPolicyOption};
 use crate::{exit, output};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::owners::subvolume_losses;
+use mirrortool::repair::check_same_history;
 use mirrortool::report::{Encoding, Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
 use mirrortool::scrub::describe;
 use mirrortool::units::DeviceId;
@@ -56,7 +57,12 @@ fn inventory(filesystem: &Filesystem) -> Inventory {
     let info = describe(filesystem);
     let present: Vec<DeviceId> = filesystem.members().map(|member| member.devid()).collect();
     let chunks = || filesystem.chunks().iter();
-    let warnings = filesystem.set().warnings().iter().map(ToString::to_string);
+    // Where a member is older, it takes reading the trees to know: that is for a scrub.
+    let newest = filesystem.superblock().generation();
+    let is_even = filesystem.members().all(|member| member.is_seed() || member.generation() == newest);
+    let split = if is_even { check_same_history(filesystem).err() } else { None };
+    let split = split.map(|split| split.to_string());
+    let warnings = split.into_iter().chain(filesystem.set().warnings().iter().map(ToString::to_string));
     Inventory {
         members: members(filesystem),
         groups: group_sums(chunks()),

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// An append-only store.
@@ -21,7 +22,8 @@ pub struct FileLog {
 impl FileLog {
     /// A new file, which must not exist; its name is on stable storage when this returns.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        // It holds what was on a device that only root can read.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(folder)?.sync_all()?;
         Ok(Self { file })

@@ -1,7 +1,7 @@
 //! The metrics against the text format (version 0.0.4) and the rules of `promtool check metrics`, by a reader of our own
 //! that follows the grammar letter by letter.
 
-use super::super::tests::correctable;
+use super::super::tests::{clean, correctable};
 use super::*;
 use std::collections::BTreeSet;
 
@@ -148,6 +148,18 @@ fn the_reader_knows_a_mistake_when_it_sees_one() {
         let found = mistakes(&format!("{head}{wrong}"));
         assert!(found.iter().any(|mistake| mistake.contains(part)), "{wrong}: {found:?}");
     }
+}
+
+#[test]
+fn what_was_not_read_is_not_called_clean() {
+    let mut early = clean();
+    assert!(
+        metrics(&early).contains("verdict=\"clean\"} 1\n") && metrics(&early).contains("verdict=\"unfinished\"} 0\n")
+    );
+    early.status = Status::Interrupted;
+    assert!(
+        metrics(&early).contains("verdict=\"clean\"} 0\n") && metrics(&early).contains("verdict=\"unfinished\"} 1\n")
+    );
 }
 
 #[test]
