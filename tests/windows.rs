@@ -547,3 +547,12 @@ fn two_scrubs_of_one_file_system_do_not_write_one_state_file() {
     kill(first);
     assert_eq!(bench.remembered(&["--continue"]).exit, 0, "the lock ends with its process");
 }
+
+#[test]
+fn known_damage_stays_in_the_sight_of_since_last() {
+    let bench = Bench::of_recipe("data-raid1");
+    assert_eq!(bench.remembered(&[]).exit, 4);
+    let run = bench.remembered(&["--since-last"]);
+    assert_eq!(run.exit, 1, "a scrub that found damage is none to start from");
+    assert!(run.stderr.contains("found nothing bad"), "{}", run.stderr);
+}

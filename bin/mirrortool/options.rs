@@ -127,7 +127,7 @@ pub(crate) fn ensure_known(fs: &Filesystem, devid: DeviceId) -> anyhow::Result<(
 /// The form of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// As btrfs scrub status
+    /// For people; that of a scrub as btrfs scrub status
     #[default]
     Text,
     /// For programs

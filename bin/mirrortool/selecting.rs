@@ -57,7 +57,7 @@ pub(crate) struct SelectionOptions {
     #[arg(long, value_name = "N")]
     since_generation: Option<u64>,
 
-    /// Look only at what was written after the last finished scrub
+    /// Look only at what was written after the last finished scrub that found nothing bad
     #[arg(long, conflicts_with = "since_generation")]
     since_last: bool,
 
@@ -93,7 +93,7 @@ impl SelectionOptions {
         };
         let since = if self.since_last {
             let last =
-                history.finished.context("no finished scrub is recorded, so there is no last one to start from: begin with a scrub without --since-last")?;
+                history.finished.context("no finished scrub that found nothing bad is recorded to start from: begin with one without --since-last")?;
             Some(last.generation.raw().saturating_add(1))
         } else {
             self.since_generation

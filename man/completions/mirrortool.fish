@@ -64,7 +64,7 @@ idle\t'Only when nobody else wants the disk'"
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -s n -l io-level -d 'Priority within the I/O class, from 0 (first) to 7' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l nice -d 'CPU niceness, from 0 to 19 (last)' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l findings -d 'Add each finding to FILE as a line of JSON while the scrub runs, without the files that own it' -r -F
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l format -d 'The form of the report on stdout' -r -f -a "text\t'As btrfs scrub status'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l format -d 'The form of the report on stdout' -r -f -a "text\t'For people; that of a scrub as btrfs scrub status'
 json\t'For programs'
 yaml\t'For programs and people'"
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l report -d 'Write the whole report to FILE too; .json, .yaml and .txt choose its form, else --format does' -r -F
@@ -73,7 +73,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l btrfs-st
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l max-findings -d 'Keep at most N findings for the report; the rest is counted' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l max-owners -d 'List at most N files for each bad sector; the rest is counted' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l degraded -d 'Go on without the members that were not given'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l since-last -d 'Look only at what was written after the last finished scrub'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l since-last -d 'Look only at what was written after the last finished scrub that found nothing bad'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l no-state -d 'Remember nothing'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l resume -d 'Go on with a scrub that was ended early; exit 2 where there is none'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l continue -d 'Go on with a scrub that was ended early; begin one where there is none'
@@ -100,7 +100,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l from -d 'Look only at the places that this report (JSON or YAML of --report) lists' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l readahead -d 'How the trees are read: off, siblings (as the kernel) or pipeline[:DEPTH], so many requests per device' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l read-policy -d 'Which mirror is read where one is enough: pid, round-robin[:MIN_CONTIG], devid:N, latency[:SAMPLES] or auto' -r
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l format -d 'The form of the report on stdout' -r -f -a "text\t'As btrfs scrub status'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l format -d 'The form of the report on stdout' -r -f -a "text\t'For people; that of a scrub as btrfs scrub status'
 json\t'For programs'
 yaml\t'For programs and people'"
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l report -d 'Write the whole report to FILE too; .json, .yaml and .txt choose its form, else --format does' -r -F
@@ -132,7 +132,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l io-engine
 direct\t''
 buffered\t''
 mmap\t''"
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l format -d 'The form of what is printed' -r -f -a "text\t'As btrfs scrub status'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l format -d 'The form of what is printed' -r -f -a "text\t'For people; that of a scrub as btrfs scrub status'
 json\t'For programs'
 yaml\t'For programs and people'"
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l degraded -d 'Go on without the members that were not given'

@@ -127,7 +127,9 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let job = || scrub_on(&filesystem, &options, &progress, &observer, earlier.as_ref());
     let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
     let mut outcome = keeper.during(|| watch::with_limit(&progress, args.time_limit, shown))??;
-    keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, everything)?;
+    // What is bad stays in the sight of --since-last until a whole scrub has found nothing.
+    let all_good = everything && matches!(outcome.verdict, Verdict::Clean | Verdict::Corrected);
+    keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, all_good)?;
     if let Some(then) = earliest {
         settle_sittings(&filesystem, &options, &progress, &mut outcome, then)?;
     }
