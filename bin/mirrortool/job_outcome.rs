@@ -18,9 +18,16 @@ pub(crate) struct JobOutcome {
 }
 
 impl JobOutcome {
+    /// Of a job that may end with any of the exit statuses in `accept`, as long as it has found nothing.
+    pub(crate) fn of(code: exit::Code, accept: &[u8], stdout: Vec<u8>, stderr: Vec<u8>, duration: Duration) -> Self {
+        let ended = Self { code, is_well: code == exit::GOOD, stdout, stderr, duration };
+        let is_well = ended.is_well || (accept.contains(&code.number()) && ended.tells_of_nothing());
+        Self { is_well, ..ended }
+    }
+
     /// Whether an exit status that a job may end with is no more than it says: a scrub that ended early and has found
     /// something has found something.
-    pub(crate) fn tells_of_nothing(&self) -> bool {
+    fn tells_of_nothing(&self) -> bool {
         self.stdout.is_empty() || self.field("Error summary").is_some_and(|summary| summary.contains("no errors "))
     }
 
@@ -72,10 +79,13 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::ExitStatus;
 
-    fn ended(code: i32, stdout: &str, stderr: &str) -> JobOutcome {
+    fn ended_where(accept: &[u8], code: i32, stdout: &str, stderr: &str) -> JobOutcome {
         let code = exit::Code::of_process(ExitStatus::from_raw(code << 8));
-        let (stdout, stderr) = (stdout.into(), stderr.into());
-        JobOutcome { code, is_well: code == exit::GOOD, stdout, stderr, duration: Duration::from_secs(7384) }
+        JobOutcome::of(code, accept, stdout.into(), stderr.into(), Duration::from_secs(7384))
+    }
+
+    fn ended(code: i32, stdout: &str, stderr: &str) -> JobOutcome {
+        ended_where(&[], code, stdout, stderr)
     }
 
     fn message(outcome: &JobOutcome) -> String {
@@ -108,7 +118,8 @@ mod tests {
         let early = "Error summary:    stopped after 1.00GiB of 7.02GiB; no errors in the part checked\n";
         assert!(ended(5, early, "").tells_of_nothing() && ended(2, "", "nothing to resume").tells_of_nothing());
         assert!(!ended(5, CORRECTED, "").tells_of_nothing() && !ended(5, "{}", "").tells_of_nothing());
-        let outcome = JobOutcome { is_well: true, ..ended(5, CLEAN, "") };
+        assert!(!ended_where(&[5], 5, CORRECTED, "").is_well && !ended_where(&[5], 2, "", "").is_well);
+        let outcome = ended_where(&[5], 5, CLEAN, "");
         let line = "pool: scrub ended with exit status 5, as it may, after 2:03:04: 7.02GiB, no errors found\n";
         assert_eq!(message(&outcome), line);
         assert!(outcome.is_all_well());

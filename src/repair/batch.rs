@@ -174,16 +174,16 @@ fn write_device(device: &dyn WriteDevice, mut writes: Vec<Write>, pool: &BufferP
     done
 }
 
+/// The part of a buffer that takes what is written: all of it, for a step is no longer than a buffer.
+fn stage<'b>(buffer: &'b mut [u8], write: &Write) -> io::Result<&'b mut [u8]> {
+    buffer.get_mut(..write.new.len()).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
 /// Through a buffer from which it can go directly.
 fn write_staged(device: &dyn WriteDevice, write: &Write, buffer: &mut [u8]) -> io::Result<()> {
-    let mut at = write.place.physical;
-    for part in write.new.chunks(buffer.len()) {
-        let (stage, _) = buffer.split_at_mut(part.len());
-        stage.copy_from_slice(part);
-        device.write_at(at, stage)?;
-        at = at + part.len() as u64;
-    }
-    Ok(())
+    let stage = stage(buffer, write)?;
+    stage.copy_from_slice(&write.new);
+    device.write_at(write.place.physical, stage)
 }
 
 /// Reads back and compares.
@@ -202,16 +202,9 @@ pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> Vec<(usize,
 
 /// Whether the device holds what was written.
 fn holds(device: &dyn WriteDevice, write: &Write, buffer: &mut [u8]) -> io::Result<bool> {
-    let mut at = write.place.physical;
-    for part in write.new.chunks(buffer.len()) {
-        let (stage, _) = buffer.split_at_mut(part.len());
-        device.read_at(at, stage)?;
-        if stage != part {
-            return Ok(false);
-        }
-        at = at + part.len() as u64;
-    }
-    Ok(true)
+    let stage = stage(buffer, write)?;
+    device.read_at(write.place.physical, stage)?;
+    Ok(*stage == write.new[..])
 }
 
 /// Does something with each item and a buffer of the pool, on [`AT_A_TIME`] threads.

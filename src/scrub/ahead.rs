@@ -3,7 +3,7 @@
 //! A planner meets an extent leaf and a checksum leaf every few megabytes of data. Fetched one by one, each costs a disk
 //! two seeks, there and back to the stream of data. So the cursors of a block group read through two streams of the
 //! readahead pipeline, limited to the keys of the group, which are filled in batches: nothing is asked for until half of
-//! a stream's window (up to 4 MiB, the checksums of gigabytes) is used up; then what fits is fetched in one ascending
+//! a stream's window (up to 2 MiB, the checksums of gigabytes) is used up; then what fits is fetched in one ascending
 //! sweep. The streams of the group that will follow on the same devices are opened, and filled, together with those of
 //! this one, so that the pause between two groups costs no seeks either.
 

@@ -106,15 +106,13 @@ impl Runner<'_> {
             Ok(done) => (exit::Code::of_process(done.status), done.stdout, done.stderr),
             Err(error) => (exit::FAILED, Vec::new(), format!("mirrortool: {error:#}\n").into_bytes()),
         };
-        let mut outcome = JobOutcome { code, is_well: code == exit::GOOD, stdout, stderr, duration: started.elapsed() };
-        outcome.is_well |= self.job.accept.contains(&code.number()) && outcome.tells_of_nothing();
-        let is_well = outcome.is_well;
+        let outcome = JobOutcome::of(code, &self.job.accept, stdout, stderr, started.elapsed());
         if !self.quiet || !outcome.is_all_well() {
             output::print(&outcome.message(&format!("{}: {}", self.job.name, self.job.command)))?;
         }
         // A job that could not be performed has no report.
         let report = report.filter(|report| report.exists());
-        if !is_well {
+        if !outcome.is_well {
             if let Some(report) = &report {
                 output::print(format!("report: {}\n", report.display()).as_bytes())?;
             }
@@ -124,7 +122,7 @@ impl Runner<'_> {
             // The next job has to run all the same.
             rotate(reports, &self.job.name).unwrap_or_else(|error| output::warn(&format!("{error:#}")));
         }
-        Ok(if is_well { exit::GOOD } else { code })
+        Ok(if outcome.is_well { exit::GOOD } else { code })
     }
 
     fn command(&self, members: &[PathBuf], report: Option<&Path>) -> anyhow::Result<Output> {
