@@ -8,7 +8,8 @@
 use memmap2::{Advice, MmapMut};
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Every buffer starts on a multiple of this: enough for direct I/O on any device.
@@ -27,18 +28,39 @@ struct Shared {
     /// Indices of the buffers that nobody holds; the last returned (the hottest in the caches) goes out first.
     free: Mutex<Vec<usize>>,
     returned: Condvar,
+    /// Indices of those that stand in for buffers that are kept.
+    spare: Mutex<Vec<usize>>,
+}
+
+impl Shared {
+    fn give(&self, index: usize) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+        self.returned.notify_one();
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl BufferPool {
     /// A pool of `count` buffers of `buffer_bytes` bytes each; both are raised to 1. Fails where the kernel gives no
     /// memory. Huge pages are asked for, not insisted on.
     pub fn new(count: usize, buffer_bytes: usize) -> io::Result<Self> {
+        Self::with_spares(count, 0, buffer_bytes)
+    }
+
+    /// The same with `spares` more buffers, one for each that is kept ([`PooledBuffer::keep`]).
+    pub fn with_spares(count: usize, spares: usize, buffer_bytes: usize) -> io::Result<Self> {
         let (count, buffer_bytes) = (count.max(1), buffer_bytes.max(1));
         let too_big = || io::Error::from(io::ErrorKind::OutOfMemory);
         let stride_bytes = buffer_bytes.checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_big)?;
-        let memory = Memory::new(stride_bytes.checked_mul(count).ok_or_else(too_big)?)?;
+        let all = count.checked_add(spares).ok_or_else(too_big)?;
+        let memory = Memory::new(stride_bytes.checked_mul(all).ok_or_else(too_big)?)?;
         let free = Mutex::new((0..count).rev().collect());
-        Ok(Self { shared: Arc::new(Shared { memory, buffer_bytes, stride_bytes, free, returned: Condvar::new() }) })
+        let spare = Mutex::new((count..all).rev().collect());
+        let shared = Shared { memory, buffer_bytes, stride_bytes, free, returned: Condvar::new(), spare };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The length of each buffer.
@@ -51,7 +73,7 @@ impl BufferPool {
         let mut free = self.shared.free.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(index) = free.pop() {
-                return PooledBuffer { shared: Arc::clone(&self.shared), index };
+                return self.lend(index);
             }
             free = self.shared.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
@@ -60,7 +82,11 @@ impl BufferPool {
     /// A buffer if one is free now.
     pub fn try_take(&self) -> Option<PooledBuffer> {
         let index = self.shared.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-        Some(PooledBuffer { shared: Arc::clone(&self.shared), index })
+        Some(self.lend(index))
+    }
+
+    fn lend(&self, index: usize) -> PooledBuffer {
+        PooledBuffer { shared: Arc::clone(&self.shared), index, is_kept: AtomicBool::new(false) }
     }
 }
 
@@ -68,12 +94,29 @@ impl BufferPool {
 pub struct PooledBuffer {
     shared: Arc<Shared>,
     index: usize,
+    is_kept: AtomicBool,
+}
+
+impl PooledBuffer {
+    /// Says that this buffer will be held for long: a spare one is lent in its place. `false` where there is none left.
+    pub fn keep(&self) -> bool {
+        let Some(spare) = self.shared.spare().pop() else { return self.is_kept.load(Ordering::Relaxed) };
+        if self.is_kept.swap(true, Ordering::Relaxed) {
+            self.shared.spare().push(spare);
+        } else {
+            self.shared.give(spare);
+        }
+        true
+    }
 }
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        self.shared.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.index);
-        self.shared.returned.notify_one();
+        if *self.is_kept.get_mut() {
+            self.shared.spare().push(self.index);
+        } else {
+            self.shared.give(self.index);
+        }
     }
 }
 
@@ -83,7 +126,7 @@ impl Deref for PooledBuffer {
     fn deref(&self) -> &[u8] {
         let start = self.index * self.shared.stride_bytes;
         // SAFETY: `start + buffer_bytes` lies within the mapping, which was sized for all indices of the pool and
-        // lives as long as `shared`. An index is in the free list or in one `PooledBuffer`, so only this one refers
+        // lives as long as `shared`. An index is in one of the two lists or in one `PooledBuffer`, so only this one refers
         // to these bytes, and the borrow of `self` keeps `deref_mut` away meanwhile.
         unsafe { std::slice::from_raw_parts(self.shared.memory.start.add(start), self.shared.buffer_bytes) }
     }
@@ -195,6 +238,20 @@ mod tests {
         let taker = thread::spawn(move || waiting.take()[0]);
         drop(held);
         assert_eq!(taker.join().unwrap(), 77);
+    }
+
+    #[test]
+    fn a_buffer_that_is_kept_is_replaced_while_there_are_spares() {
+        let pool = BufferPool::with_spares(1, 1, 64).unwrap();
+        let first = pool.take();
+        assert!(pool.try_take().is_none());
+        assert!(first.keep() && first.keep());
+        let second = pool.take();
+        assert!(!second.keep());
+        drop(first);
+        assert!(pool.try_take().is_none(), "what was kept becomes a spare one");
+        assert!(second.keep());
+        assert!(pool.try_take().is_some());
     }
 
     #[test]

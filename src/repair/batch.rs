@@ -4,11 +4,11 @@
 //! A device that errors on a write or a sync is dropped: nothing more is written to it in this run. The other devices
 //! go on.
 
-use super::journal::{Journal, LOST_UNIT_BYTES, Record};
+use super::journal::{Journal, Record};
 use super::outcome::{Failure, StepState};
 use super::target::Target;
 use crate::device::{BufferPool, WriteDevice};
-use crate::scrub::mend::MAX_MEND_BYTES;
+use crate::scrub::mend::{MAX_MEND_BYTES, ProvenBytes};
 use crate::units::{DeviceId, DevicePhysical};
 use std::collections::BTreeMap;
 use std::io;
@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Writes in flight per device, and reads of what was written.
 const AT_A_TIME: usize = 4;
+/// What direct writes want of an address, whatever the device.
+const PAGE_BYTES: usize = 4096;
 /// Buffers for both: a step is at most a window.
 const BUFFERS: usize = 2 * AT_A_TIME;
 
@@ -24,13 +26,24 @@ pub(super) fn buffers() -> io::Result<BufferPool> {
     BufferPool::new(BUFFERS, MAX_MEND_BYTES)
 }
 
-/// One step with its bytes.
+/// One step, and what the log must have of it first.
 pub(super) struct Write {
     pub(super) step: usize,
-    pub(super) place: DevicePhysical,
-    pub(super) new: Vec<u8>,
-    /// What was read there a moment ago, `None` where it could not be.
-    pub(super) old: Option<Vec<u8>>,
+    pub(super) new: ProvenBytes,
+    pub(super) record: Record,
+}
+
+impl Write {
+    pub(super) fn place(&self) -> DevicePhysical {
+        self.record.place
+    }
+}
+
+/// The same once it is logged.
+struct Logged {
+    step: usize,
+    place: DevicePhysical,
+    new: ProvenBytes,
 }
 
 /// What a batch has come to so far.
@@ -45,7 +58,7 @@ pub(super) struct Committed {
 /// A write that is said to be on stable storage.
 pub(super) struct Written {
     device: Arc<dyn WriteDevice>,
-    write: Write,
+    write: Logged,
 }
 
 /// Carries out batches, and remembers which devices have failed.
@@ -74,9 +87,9 @@ impl<'a> Writer<'a> {
     pub(super) fn commit(&mut self, writes: Vec<Write>, pool: &BufferPool) -> io::Result<Committed> {
         let mut committed = Committed::default();
         let mut records = Vec::with_capacity(writes.len());
-        let mut by_device: BTreeMap<DeviceId, Vec<Write>> = BTreeMap::new();
-        for mut write in writes {
-            let devid = write.place.devid;
+        let mut by_device: BTreeMap<DeviceId, Vec<Logged>> = BTreeMap::new();
+        for write in writes {
+            let devid = write.place().devid;
             let failure = match (self.dropped.get(&devid), self.target.device(devid)) {
                 (None, Some(_)) => None,
                 (Some(_), _) => Some(Failure::DeviceDropped),
@@ -86,8 +99,9 @@ impl<'a> Writer<'a> {
                 committed.states.push((write.step, StepState::Failed(failure)));
                 continue;
             }
-            records.push(record_of(&mut write));
-            by_device.entry(devid).or_default().push(write);
+            let Write { step, new, record } = write;
+            by_device.entry(devid).or_default().push(Logged { step, place: record.place, new });
+            records.push(record);
         }
         if !records.is_empty() {
             self.journal.log(&records)?;
@@ -107,7 +121,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Each device by a thread of its own.
-    fn write_all(&self, by_device: BTreeMap<DeviceId, Vec<Write>>, pool: &BufferPool) -> Vec<(DeviceId, DeviceDone)> {
+    fn write_all(&self, by_device: BTreeMap<DeviceId, Vec<Logged>>, pool: &BufferPool) -> Vec<(DeviceId, DeviceDone)> {
         let devices = by_device.into_iter().filter_map(|(devid, w)| Some((devid, self.target.device(devid)?, w)));
         let mut jobs: Vec<_> = devices.collect();
         if jobs.len() < 2 {
@@ -118,7 +132,7 @@ impl<'a> Writer<'a> {
                 .collect();
         }
         std::thread::scope(|scope| {
-            let start = |(devid, device, writes): (DeviceId, &'a Arc<dyn WriteDevice>, Vec<Write>)| {
+            let start = |(devid, device, writes): (DeviceId, &'a Arc<dyn WriteDevice>, Vec<Logged>)| {
                 (devid, scope.spawn(move || write_device(&**device, writes, pool)))
             };
             let threads: Vec<_> = jobs.into_iter().map(start).collect();
@@ -127,26 +141,17 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn record_of(write: &mut Write) -> Record {
-    if let Some(old) = write.old.take() {
-        return Record::new(write.place, old, Vec::new(), &write.new);
-    }
-    let len = write.new.len();
-    let lost = (0..len.div_ceil(LOST_UNIT_BYTES) as u32).collect();
-    Record::new(write.place, vec![0; len], lost, &write.new)
-}
-
 /// What became of the writes to one device.
 #[derive(Default)]
 struct DeviceDone {
-    written: Vec<Write>,
+    written: Vec<Logged>,
     failed: Vec<(usize, StepState)>,
     /// Why the device must not be written again.
     failure: Option<Failure>,
 }
 
 /// Writes in the order of the device, several at a time, and syncs.
-fn write_device(device: &dyn WriteDevice, mut writes: Vec<Write>, pool: &BufferPool) -> DeviceDone {
+fn write_device(device: &dyn WriteDevice, mut writes: Vec<Logged>, pool: &BufferPool) -> DeviceDone {
     writes.sort_by_key(|write| write.place.physical);
     let done = Mutex::new(DeviceDone::default());
     let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,12 +180,15 @@ fn write_device(device: &dyn WriteDevice, mut writes: Vec<Write>, pool: &BufferP
 }
 
 /// The part of a buffer that takes what is written: all of it, for a step is no longer than a buffer.
-fn stage<'b>(buffer: &'b mut [u8], write: &Write) -> io::Result<&'b mut [u8]> {
+fn stage<'b>(buffer: &'b mut [u8], write: &Logged) -> io::Result<&'b mut [u8]> {
     buffer.get_mut(..write.new.len()).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// Through a buffer from which it can go directly.
-fn write_staged(device: &dyn WriteDevice, write: &Write, buffer: &mut [u8]) -> io::Result<()> {
+/// As it is where it stands on pages of its own, else through a buffer that does: from there it can go directly.
+fn write_staged(device: &dyn WriteDevice, write: &Logged, buffer: &mut [u8]) -> io::Result<()> {
+    if write.new.as_ptr().addr().is_multiple_of(PAGE_BYTES) {
+        return device.write_at(write.place.physical, &write.new);
+    }
     let stage = stage(buffer, write)?;
     stage.copy_from_slice(&write.new);
     device.write_at(write.place.physical, stage)
@@ -201,7 +209,7 @@ pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> Vec<(usize,
 }
 
 /// Whether the device holds what was written.
-fn holds(device: &dyn WriteDevice, write: &Write, buffer: &mut [u8]) -> io::Result<bool> {
+fn holds(device: &dyn WriteDevice, write: &Logged, buffer: &mut [u8]) -> io::Result<bool> {
     let stage = stage(buffer, write)?;
     device.read_at(write.place.physical, stage)?;
     Ok(*stage == write.new[..])

@@ -1,13 +1,11 @@
 //! Which of the right bytes that come in are to be written, and what has become of them. Shared by the thread that writes
 //! and the one that reads back.
 
-use super::fingerprint::Fingerprint;
 use super::outcome::{Failure, StepState};
 use super::plan::{RepairPlan, Step, WithheldStep, withheld};
 use crate::filesystem::Filesystem;
 use crate::scrub::Progress;
 use crate::scrub::finding::FindingKind;
-use crate::scrub::mend::Mend;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,17 +53,16 @@ impl<'a> Ledger<'a> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number under which `mend` is to be written now; `None` where it is not.
-    pub(super) fn admit(&self, mend: &Mend) -> Option<usize> {
+    /// The number under which `step` is to be written now; `None` where it is not.
+    pub(super) fn admit(&self, step: Step) -> Option<usize> {
         match self.intake {
             Intake::Planned(plan) => {
-                let number = plan.position(mend.place, mend.kind == FindingKind::Superblock)?;
-                let step = plan.steps().get(number)?;
-                let bytes = mend.bytes.as_slice();
-                let as_planned = bytes.len() as u64 == step.len_bytes && Fingerprint::of(bytes) == step.after;
+                let number = plan.position(step.place, step.kind == FindingKind::Superblock)?;
+                let planned = plan.steps().get(number)?;
+                let as_planned = (step.len_bytes, step.after) == (planned.len_bytes, planned.after);
                 as_planned.then_some(number)
             }
-            Intake::AtOnce(fs) => self.admit_at_once(fs, Step::of(mend)),
+            Intake::AtOnce(fs) => self.admit_at_once(fs, step),
         }
     }
 

@@ -2,12 +2,14 @@
 
 use super::apply::ApplyOptions;
 use super::batch::{Write, Writer, Written, buffers, read_back};
+use super::journal::Record;
 use super::ledger::Ledger;
 use super::outcome::Failure;
+use super::plan::Step;
 use crate::device::BufferPool;
 use crate::filesystem::Filesystem;
 use crate::scrub::finding::FindingKind;
-use crate::scrub::mend::{Mend, Mending, Places};
+use crate::scrub::mend::{Mend, Mending, Places, ProvenBytes};
 use crate::scrub::outcome::ScrubOutcome;
 use crate::scrub::{Progress, ScrubError, ScrubOptions, scrub_and_mend};
 use crate::units::DeviceId;
@@ -15,8 +17,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Windows that wait to be written, with old and new bytes: 4 x 2 MiB per bad stripe.
-const WINDOWS_AHEAD: usize = 4;
+/// Windows that wait to be written: as many as go into a batch, so that reading goes on while one is written. 16 x 1 MiB per
+/// bad stripe, and as much again for old bytes that are not all the same.
+const WINDOWS_AHEAD: usize = 16;
 /// Batches that wait to be read back, beside the one that is and the one that is written: 3 x 16 MiB, and 16 MiB of old
 /// bytes.
 const BATCHES_UNREAD: usize = 1;
@@ -52,7 +55,7 @@ pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>
         Ok(pool) => pool,
         Err(error) => return Ended::without_memory(&error),
     };
-    let (sender, receiver) = sync_channel::<Vec<Mend>>(WINDOWS_AHEAD);
+    let (sender, receiver) = sync_channel::<Vec<Measured>>(WINDOWS_AHEAD);
     let (for_reading_back, written) = sync_channel::<Vec<Written>>(BATCHES_UNREAD);
     let mut run = Run {
         ledger,
@@ -68,7 +71,7 @@ pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>
     let scrubbed = std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             // After an early end nobody listens any more.
-            let sink = |mends: Vec<Mend>| drop(sender.send(mends));
+            let sink = |mends: Vec<Mend>| drop(sender.send(mends.into_iter().map(Measured::of).collect()));
             let Reading { fs, options, scrub, places, progress } = *reading;
             let mending = Mending { places, choice: options.choice, salvage: options.salvage, sink: &sink };
             scrub_and_mend(fs, scrub, progress, &mending)
@@ -83,6 +86,22 @@ pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>
         reader.join().ok()
     });
     Ended { scrubbed, early: run.must_end(), dropped: run.writer.into_dropped(), log_error: run.log_error }
+}
+
+/// Right bytes with all that must be known of them, worked out by whoever has just proved them: there they are still in
+/// the processor's cache.
+struct Measured {
+    step: Step,
+    new: ProvenBytes,
+    record: Record,
+}
+
+impl Measured {
+    fn of(mend: Mend) -> Self {
+        let step = Step::of(&mend);
+        let record = Record::new(mend.place, mend.before, &mend.bytes);
+        Self { step, new: mend.bytes, record }
+    }
 }
 
 struct Run<'a> {
@@ -100,9 +119,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Takes what is proved until there is no more, or until the run has to end. The receiver ends with it.
-    fn receive(&mut self, receiver: Receiver<Vec<Mend>>, for_reading_back: &SyncSender<Vec<Written>>) {
-        for mend in receiver.into_iter().flatten() {
-            self.take(mend);
+    fn receive(&mut self, receiver: Receiver<Vec<Measured>>, for_reading_back: &SyncSender<Vec<Written>>) {
+        for measured in receiver.into_iter().flatten() {
+            self.take(measured);
             if self.batch_bytes >= self.full_bytes {
                 self.flush(for_reading_back);
             }
@@ -117,10 +136,11 @@ impl Run<'_> {
         self.cancel.is_cancelled() || self.log_error.is_some()
     }
 
-    fn take(&mut self, mend: Mend) {
-        let Some(step) = self.ledger.admit(&mend) else { return };
-        let write = Write { step, place: mend.place, new: mend.bytes.into_vec(), old: mend.before };
-        if mend.kind == FindingKind::Superblock {
+    fn take(&mut self, Measured { step, new, record }: Measured) {
+        let is_superblock = step.kind == FindingKind::Superblock;
+        let Some(step) = self.ledger.admit(step) else { return };
+        let write = Write { step, new, record };
+        if is_superblock {
             self.superblocks.push(write);
         } else {
             self.batch_bytes += write.new.len();
@@ -155,9 +175,9 @@ impl Run<'_> {
     /// A copy is read back before the next one of the same device is touched.
     fn superblocks(&mut self) {
         let mut waiting = std::mem::take(&mut self.superblocks);
-        waiting.sort_by_key(|write| (write.place.physical, write.place.devid));
-        while let Some(first) = waiting.first().map(|write| write.place.physical) {
-            let is_other = |write: &Write| write.place.physical != first;
+        waiting.sort_by_key(|write| (write.place().physical, write.place().devid));
+        while let Some(first) = waiting.first().map(|write| write.place().physical) {
+            let is_other = |write: &Write| write.place().physical != first;
             let later = waiting.split_off(waiting.iter().position(is_other).unwrap_or(waiting.len()));
             let written = self.commit(std::mem::replace(&mut waiting, later));
             self.ledger.note(read_back(written, &self.pool));

@@ -59,17 +59,16 @@ pub struct Step {
 
 impl Step {
     pub(super) fn of(mend: &Mend) -> Self {
-        let bytes = mend.bytes.as_slice();
         Self {
             kind: mend.kind,
             problem: mend.problem,
             logical: mend.logical,
             mirror: mend.mirror,
             place: mend.place,
-            len_bytes: bytes.len() as u64,
+            len_bytes: mend.bytes.len() as u64,
             source: mend.source,
             before: mend.before.as_deref().map(Fingerprint::of),
-            after: Fingerprint::of(bytes),
+            after: Fingerprint::of(&mend.bytes),
             findings: mend.findings,
             sectors: mend.sectors,
         }

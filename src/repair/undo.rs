@@ -172,7 +172,7 @@ impl Checked {
     /// Notes the place of `record`; false where it overlaps one that was noted before.
     fn add(&mut self, record: &Record) -> bool {
         let DevicePhysical { devid, physical: start } = record.place;
-        let end = start + record.old.len() as u64;
+        let end = start + record.old.len_bytes() as u64;
         let before = self.0.range(..(devid, end)).next_back();
         let overlaps = before.is_some_and(|((on, _), until)| *on == devid && *until > start);
         if !overlaps {
@@ -188,14 +188,15 @@ impl Checked {
 
 /// Every 512 bytes must be the old ones or the new ones; a power cut may have left some of each.
 fn check_record(record: &Record, member: &Member) -> Result<(), UndoError> {
-    let mut now = vec![0; record.old.len()];
+    let old = record.old.to_bytes();
+    let mut now = vec![0; old.len()];
     for unit in readable_units(record) {
         let Some(room) = now.get_mut(unit.clone()) else { continue };
         let place = place_in(record, unit.start);
         let failed = |source| UndoError::Io { place, what: "read", source };
         member.device().read_at(place.physical, room).map_err(failed)?;
     }
-    let olds = record.old.chunks(ATOM_BYTES);
+    let olds = old.chunks(ATOM_BYTES);
     let mut pieces = now.chunks(ATOM_BYTES).zip(atoms(&now)).zip(olds).zip(&record.new_atoms).enumerate();
     let foreign = pieces.find(|(nth, (((piece, atom), old), new))| {
         let is_lost = record.is_lost(nth * ATOM_BYTES / LOST_UNIT_BYTES);
@@ -217,10 +218,10 @@ fn restore(
         devices.get(&devid).ok_or(UndoError::NotOpen(devid))
     };
     for record in batch {
-        let device = device_of(record)?;
+        let (device, old) = (device_of(record)?, record.old.to_bytes());
         for unit in readable_units(record) {
             let place = place_in(record, unit.start);
-            let Some(old) = record.old.get(unit) else { continue };
+            let Some(old) = old.get(unit) else { continue };
             let failed = |source| UndoError::Io { place, what: "written", source };
             device.write_at(place.physical, old).map_err(failed)?;
             summary.restored_bytes += old.len() as u64;
@@ -233,10 +234,10 @@ fn restore(
         device.sync().map_err(|source| UndoError::Io { place, what: "synced", source })?;
     }
     for record in batch {
-        let device = device_of(record)?;
+        let (device, old) = (device_of(record)?, record.old.to_bytes());
         for unit in readable_units(record) {
             let place = place_in(record, unit.start);
-            let Some(old) = record.old.get(unit) else { continue };
+            let Some(old) = old.get(unit) else { continue };
             let mut now = vec![0; old.len()];
             let failed = |source| UndoError::Io { place, what: "read", source };
             device.read_at(place.physical, &mut now).map_err(failed)?;
@@ -250,7 +251,7 @@ fn restore(
 
 /// The parts of a record whose old bytes are known: all of it at once where nothing is lost.
 fn readable_units(record: &Record) -> Vec<std::ops::Range<usize>> {
-    let len = record.old.len();
+    let len = record.old.len_bytes();
     if record.lost.is_empty() {
         return std::iter::once(0..len).collect();
     }

@@ -61,7 +61,7 @@ impl<'a> Engine<'a> {
         let lanes = fs
             .members()
             .map(|member| {
-                Lane::new(Arc::clone(member.device()), options.limit_bytes_per_second)
+                Lane::new(Arc::clone(member.device()), options.limit_bytes_per_second, mending.is_some())
                     .map(|lane| (member.devid(), lane))
             })
             .collect::<Result<_, _>>()
@@ -173,6 +173,9 @@ impl<'a> Engine<'a> {
         }
         let window = &job.window;
         let mut tally = Tally::new(self.cap());
+        if self.is_mending() {
+            tally.mends.share(copies.iter().filter_map(|copy| copy.buffer.clone()));
+        }
         for copy in &copies {
             let stripe = window.chunk.stripes().get(copy.stripe).filter(|s| self.selection().wants_device(s.devid));
             let Some(stripe) = stripe else { continue };
@@ -192,7 +195,7 @@ impl<'a> Engine<'a> {
                 judge_stray(self.fs, window, run, bench, &mut tally);
             }
         });
-        let mends = std::mem::take(&mut tally.mends);
+        let mends = std::mem::take(&mut tally.mends).into_list();
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
             (mending.sink)(mends);
         }

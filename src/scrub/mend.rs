@@ -4,15 +4,18 @@
 //! A scrub collects them only when it is given a [`Mending`]. [`ProvenBytes`] can be made here alone, so that nothing
 //! else can become a repair.
 
+pub use super::excerpt::Excerpt;
 use super::finding::{Finding, FindingKind, Problem};
 use super::window::Window;
 use crate::checksum::ChecksumType;
+use crate::device::PooledBuffer;
 use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum};
 use crate::volume::ChunkMap;
 use crate::volume::raid56::RecoverySource;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 /// Mends that lie one behind the other become one, up to this size: that of a window.
 pub const MAX_MEND_BYTES: usize = super::window::WINDOW_BYTES as usize;
@@ -77,22 +80,20 @@ pub enum GuessMethod {
 
 /// Bytes that have been verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProvenBytes(Vec<u8>);
+pub struct ProvenBytes(Excerpt);
 
 impl ProvenBytes {
     /// For judges that have just verified `bytes`.
     pub(super) fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+        Self(bytes.into())
     }
+}
 
-    /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
+impl Deref for ProvenBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
         &self.0
-    }
-
-    /// The bytes, to be written.
-    pub fn into_vec(self) -> Vec<u8> {
-        self.0
     }
 }
 
@@ -114,11 +115,49 @@ pub struct Mend {
     /// The right bytes.
     pub bytes: ProvenBytes,
     /// The bytes that are there now, `None` where they cannot be read.
-    pub before: Option<Vec<u8>>,
+    pub before: Option<Excerpt>,
     /// Findings that it answers.
     pub findings: u64,
     /// Sectors that the findings are counted as.
     pub sectors: u64,
+}
+
+impl Mend {
+    fn excerpts(&mut self) -> impl Iterator<Item = &mut Excerpt> {
+        [&mut self.bytes.0].into_iter().chain(&mut self.before)
+    }
+}
+
+/// The mends of one window, and the buffers it was read into.
+#[derive(Default)]
+pub(super) struct Mends {
+    buffers: Vec<Arc<PooledBuffer>>,
+    list: Vec<Mend>,
+}
+
+impl Mends {
+    /// Takes in the buffers, so that their bytes need not be copied.
+    pub(super) fn share(&mut self, buffers: impl IntoIterator<Item = Arc<PooledBuffer>>) {
+        self.buffers.extend(buffers);
+    }
+
+    /// Adds what stands by itself.
+    pub(super) fn extend(&mut self, mends: impl IntoIterator<Item = Mend>) {
+        self.list.extend(mends);
+    }
+
+    /// All of them. A buffer of which they need less than half, or that its pool cannot do without, is not held on to.
+    pub(super) fn into_list(mut self) -> Vec<Mend> {
+        for buffer in &self.buffers {
+            let parts: Vec<&mut Excerpt> =
+                self.list.iter_mut().flat_map(Mend::excerpts).filter(|part| part.is_of(buffer)).collect();
+            let needed: usize = parts.iter().map(|part| part.len()).sum();
+            if needed < buffer.len() / 2 || !buffer.keep() {
+                parts.into_iter().for_each(Excerpt::release);
+            }
+        }
+        self.list
+    }
 }
 
 /// One block whose right bytes are known, on its way into a list of mends.
@@ -142,7 +181,7 @@ pub(super) struct Fix<'a> {
 impl Fix<'_> {
     /// Adds the block to the list, joined to what lies before it. Where sectors of it cannot be read, each sector goes
     /// by itself, so that what can be read is kept.
-    pub(super) fn push(&self, mends: &mut Vec<Mend>, sectorsize: usize) {
+    pub(super) fn push(&self, mends: &mut Mends, sectorsize: usize) {
         let step = if self.lost.is_empty() { self.right.len().max(1) } else { sectorsize };
         for (number, (right, have)) in self.right.chunks(step).zip(self.before.chunks(step)).enumerate() {
             let is_first = number == 0;
@@ -154,9 +193,9 @@ impl Fix<'_> {
                 findings: if is_first { self.findings } else { 0 },
                 sectors: if is_first { self.sectors } else { 0 },
             };
-            match mends.iter_mut().rev().take(JOINABLE).find(|last| part.joins(last)) {
+            match mends.list.iter_mut().rev().take(JOINABLE).find(|last| part.joins(last)) {
                 Some(last) => part.join(last),
-                None => mends.push(part.mend()),
+                None => mends.list.push(part.mend(&mends.buffers)),
             }
         }
     }
@@ -181,21 +220,21 @@ impl Part<'_> {
         let (fix, place) = (self.fix, self.place());
         (last.kind, last.problem, last.mirror, last.source) == (fix.kind, fix.problem, fix.mirror, fix.source)
             && last.place.devid == place.devid
-            && last.place.physical + last.bytes.0.len() as u64 == place.physical
+            && last.place.physical + last.bytes.len() as u64 == place.physical
             && last.before.is_some() == self.before.is_some()
-            && last.bytes.0.len() + self.right.len() <= MAX_MEND_BYTES
+            && last.bytes.len() + self.right.len() <= MAX_MEND_BYTES
     }
 
     fn join(&self, last: &mut Mend) {
-        append(&mut last.bytes.0, self.right);
+        last.bytes.0.append(self.right, MAX_MEND_BYTES);
         if let (Some(before), Some(more)) = (&mut last.before, self.before) {
-            append(before, more);
+            before.append(more, MAX_MEND_BYTES);
         }
         last.findings += self.findings;
         last.sectors += self.sectors;
     }
 
-    fn mend(&self) -> Mend {
+    fn mend(&self, buffers: &[Arc<PooledBuffer>]) -> Mend {
         Mend {
             kind: self.fix.kind,
             problem: self.fix.problem,
@@ -203,22 +242,12 @@ impl Part<'_> {
             mirror: self.fix.mirror,
             place: self.place(),
             source: self.fix.source,
-            bytes: ProvenBytes(self.right.to_vec()),
-            before: self.before.map(<[u8]>::to_vec),
+            bytes: ProvenBytes(Excerpt::of(self.right, buffers)),
+            before: self.before.map(|bytes| Excerpt::of(bytes, buffers)),
             findings: self.findings,
             sectors: self.sectors,
         }
     }
-}
-
-/// Appends to bytes that grow sector by sector up to [`MAX_MEND_BYTES`]: in big steps, for each step copies them all.
-fn append(bytes: &mut Vec<u8>, more: &[u8]) {
-    const GROWTH: usize = 16;
-    if bytes.capacity() < bytes.len() + more.len() {
-        let capacity = bytes.len().saturating_mul(GROWTH).min(MAX_MEND_BYTES);
-        bytes.reserve_exact(capacity.saturating_sub(bytes.len()).max(more.len()));
-    }
-    bytes.extend_from_slice(more);
 }
 
 /// Which copy of a sector without checksum wins where the copies differ.

@@ -9,6 +9,7 @@ mod allocation;
 mod dispatch;
 pub mod earlier;
 mod engine;
+mod excerpt;
 mod extra;
 mod fallback;
 pub mod finding;

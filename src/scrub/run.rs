@@ -126,7 +126,7 @@ impl Run<'_> {
         }
         let mut own = Tally::new(self.options.max_findings);
         scrub_supers(self.fs, &self.options.selection, self.mending.is_some(), &mut own);
-        let mends = std::mem::take(&mut own.mends);
+        let mends = std::mem::take(&mut own.mends).into_list();
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
             (mending.sink)(mends);
         }

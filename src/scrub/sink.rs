@@ -3,45 +3,41 @@
 
 use super::finding::{Finding, FindingKind, RepairState};
 use super::links::Links;
-use super::mend::Mend;
+use super::mend::Mends;
 use super::tally::Counters;
 use crate::units::{DeviceId, Logical};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
-/// Findings beside one another in report order; a heap of these gives up the last one first.
-#[derive(Debug, PartialEq, Eq)]
-struct InOrder(Finding);
-
-impl PartialOrd for InOrder {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for InOrder {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.sort_key().cmp(&other.0.sort_key())
-    }
-}
+/// Findings beyond the cap that are held before the last ones are given up, at least.
+const MIN_SURPLUS: usize = 64;
 
 /// The first findings in report order, and how many there are beyond.
 #[derive(Debug, Default)]
 pub(super) struct FindingList {
-    heap: BinaryHeap<InOrder>,
+    /// As they came: up to a quarter more than the cap, so that a push costs next to nothing on average.
+    findings: Vec<Finding>,
     cap: usize,
     omitted: u64,
 }
 
 impl FindingList {
     pub(super) fn new(cap: usize) -> Self {
-        Self { heap: BinaryHeap::new(), cap, omitted: 0 }
+        Self { cap, ..Self::default() }
     }
 
     pub(super) fn push(&mut self, finding: Finding) {
-        self.heap.push(InOrder(finding));
-        if self.heap.len() > self.cap {
-            self.heap.pop();
-            self.omitted += 1;
+        self.findings.push(finding);
+        if self.findings.len() >= self.cap.saturating_add(MIN_SURPLUS.max(self.cap / 4)) {
+            self.give_up_last();
+        }
+    }
+
+    /// Leaves the first findings, as many as the cap allows.
+    fn give_up_last(&mut self) {
+        if self.findings.len() > self.cap {
+            self.findings.select_nth_unstable_by_key(self.cap, Finding::sort_key);
+            self.omit((self.findings.len() - self.cap) as u64);
+            self.findings.truncate(self.cap);
         }
     }
 
@@ -51,25 +47,27 @@ impl FindingList {
     }
 
     /// Is one of the findings about the tree block at `at`?
-    pub(super) fn has_block(&self, at: Logical) -> bool {
-        self.heap.iter().any(|f| f.0.kind == FindingKind::Metadata && f.0.logical == at)
+    pub(super) fn has_block(&mut self, at: Logical) -> bool {
+        self.give_up_last();
+        self.findings.iter().any(|f| f.kind == FindingKind::Metadata && f.logical == at)
     }
 
     /// The findings in report order, and the number of those left out.
     pub(super) fn to_sorted(&self) -> (Vec<Finding>, u64) {
-        let mut findings: Vec<Finding> = self.heap.iter().map(|f| f.0.clone()).collect();
-        findings.sort_by_key(Finding::sort_key);
-        (findings, self.omitted)
+        let FindingList { findings, cap, omitted } = self;
+        Self { findings: findings.clone(), cap: *cap, omitted: *omitted }.into_sorted()
     }
 
     pub(super) fn append(&mut self, other: Self) {
-        self.omitted = self.omitted.saturating_add(other.omitted);
-        other.heap.into_iter().for_each(|f| self.push(f.0));
+        self.omit(other.omitted);
+        other.findings.into_iter().for_each(|finding| self.push(finding));
     }
 
     /// The findings in report order, and the number of those left out.
-    pub(super) fn into_sorted(self) -> (Vec<Finding>, u64) {
-        (self.heap.into_sorted_vec().into_iter().map(|f| f.0).collect(), self.omitted)
+    pub(super) fn into_sorted(mut self) -> (Vec<Finding>, u64) {
+        self.give_up_last();
+        self.findings.sort_unstable_by_key(Finding::sort_key);
+        (self.findings, self.omitted)
     }
 }
 
@@ -97,7 +95,7 @@ pub(super) struct Tally {
     /// Bytes read.
     pub(super) bytes: u64,
     /// Right bytes for bad ones; leaves the tally with its window.
-    pub(super) mends: Vec<Mend>,
+    pub(super) mends: Mends,
     /// What should be told, one line each.
     pub(super) notes: Vec<String>,
 }
@@ -188,6 +186,8 @@ mod tests {
         };
         assert_eq!(kept(&[4096, 8192, 12288]), (vec![4096, 8192], 1));
         assert_eq!(kept(&[12288, 4096, 8192]), kept(&[4096, 8192, 12288]));
+        let many: Vec<u64> = (1..=1000).rev().map(|n| n * 4096).collect();
+        assert_eq!(kept(&many), (vec![4096, 8192], 998));
     }
 
     #[test]

@@ -21,6 +21,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Buffers per device: 8 x 1 MiB.
 const BUFFERS_PER_DEVICE: usize = 8;
+/// As many again as a repair may hold until their bytes are written and read back: 64 x 1 MiB. Memory only once used.
+const SPARES_PER_DEVICE: usize = 64;
 
 /// One stripe of one window, read and verified.
 pub(super) struct StripeCopy {
@@ -28,7 +30,7 @@ pub(super) struct StripeCopy {
     pub(super) verdict: CopyVerdict,
     pub(super) unreadable: Unreadable,
     /// Kept only where the columns of a row must be seen together, or bad copies are to be mended.
-    pub(super) buffer: Option<PooledBuffer>,
+    pub(super) buffer: Option<Arc<PooledBuffer>>,
 }
 
 /// How much of a window is read.
@@ -104,9 +106,11 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// A lane for `device`; fails where there is no memory for its buffers.
-    pub(super) fn new(device: Arc<dyn ReadDevice>, limit: Option<u64>) -> std::io::Result<Self> {
-        let pool = BufferPool::new(BUFFERS_PER_DEVICE, WINDOW_BYTES as usize)?;
+    /// A lane for `device`; fails where there is no memory for its buffers. With `is_mending`, what is read may be held
+    /// for longer than a window.
+    pub(super) fn new(device: Arc<dyn ReadDevice>, limit: Option<u64>, is_mending: bool) -> std::io::Result<Self> {
+        let spares = if is_mending { SPARES_PER_DEVICE } else { 0 };
+        let pool = BufferPool::with_spares(BUFFERS_PER_DEVICE, spares, WINDOW_BYTES as usize)?;
         Ok(Self { device, pace: limit.map(Pace::new), pool, pending: Mutex::default(), arrived: Condvar::new() })
     }
 
@@ -201,7 +205,7 @@ fn judge_stripe(engine: &Engine<'_>, task: &Task, buffer: PooledBuffer, unreadab
     let bytes = verdict.counters.data_bytes_scrubbed + verdict.counters.tree_bytes_scrubbed;
     engine.progress().advance(bytes, verdict.bad.len() as u64);
     let keep = engine.is_mending() || (task.job.scope == Scope::Whole && has_parity(&window.chunk));
-    let buffer = keep.then_some(buffer);
+    let buffer = keep.then(|| Arc::new(buffer));
     finish(engine, &task.job, Some(StripeCopy { stripe: task.stripe, verdict, unreadable, buffer }));
 }
 

@@ -54,7 +54,7 @@ fn mend(fs: &Filesystem, member: &Member, finding: &Finding) -> Option<Mend> {
         place: DevicePhysical { devid: finding.devid, physical: finding.physical },
         source: Source::SuperblockOf(best.dev_item().devid),
         bytes: ProvenBytes::new(bytes.to_vec()),
-        before: read.is_ok().then_some(before),
+        before: read.is_ok().then(|| before.into()),
         findings: 1,
         sectors: 0,
     })

@@ -12,7 +12,7 @@ mod store;
 
 pub use reader::{LogError, LogReader};
 pub(super) use record::LOST_UNIT_BYTES;
-pub use record::{LogHeader, LogMember, Record};
+pub use record::{LogHeader, LogMember, OldBytes, Record};
 pub use store::{FileLog, LogStore};
 
 use std::io;

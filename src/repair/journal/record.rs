@@ -1,7 +1,9 @@
 //! Header and records of a log, to bytes and back.
 
 use super::super::fingerprint::{ATOM_BYTES, Fingerprint, atoms};
+use crate::scrub::mend::Excerpt;
 use crate::units::{DeviceId, DevicePhysical, Generation, Physical};
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -95,13 +97,55 @@ pub struct LogMember {
     pub path: PathBuf,
 }
 
+/// What stood in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OldBytes {
+    /// One byte so many times: a wiped device.
+    Filled {
+        /// The byte.
+        byte: u8,
+        /// How often.
+        len_bytes: usize,
+    },
+    /// Different ones.
+    Bytes(Excerpt),
+}
+
+impl OldBytes {
+    /// Of these bytes.
+    pub(in crate::repair) fn of(bytes: Excerpt) -> Self {
+        // All bytes are equal where each equals the one before it.
+        let is_filled = bytes.get(1..) == bytes.get(..bytes.len().saturating_sub(1));
+        match bytes.first() {
+            Some(byte) if is_filled => Self::Filled { byte: *byte, len_bytes: bytes.len() },
+            _ => Self::Bytes(bytes),
+        }
+    }
+
+    /// How many.
+    pub(in crate::repair) fn len_bytes(&self) -> usize {
+        match self {
+            Self::Filled { len_bytes, .. } => *len_bytes,
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// The bytes themselves.
+    pub(in crate::repair) fn to_bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Filled { byte, len_bytes } => vec![*byte; *len_bytes].into(),
+            Self::Bytes(bytes) => Cow::Borrowed(bytes),
+        }
+    }
+}
+
 /// One write that may have been made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Where.
     pub place: DevicePhysical,
     /// What was there; zeros where it could not be read.
-    pub old: Vec<u8>,
+    pub old: OldBytes,
     /// The numbers of the units of 4096 bytes that could not be read, ascending.
     pub lost: Vec<u32>,
     /// Tells the new bytes, per started 512.
@@ -130,7 +174,7 @@ impl LogHeader {
             body.extend_from_slice(raw.as_bytes());
             body.extend_from_slice(path);
         }
-        seal(HEADER_MAGIC, &body)
+        seal(HEADER_MAGIC, &[&body])
     }
 
     /// `None` for bytes that are no whole header.
@@ -159,32 +203,31 @@ impl LogHeader {
 }
 
 impl Record {
-    /// For a place that holds `old` and is about to hold `new`, which is as long.
-    pub(in crate::repair) fn new(place: DevicePhysical, old: Vec<u8>, lost: Vec<u32>, new: &[u8]) -> Self {
-        Self { place, old, lost, new_atoms: atoms(new).collect() }
+    /// For a place that is about to hold `new` and holds `old`, which is as long, or what nobody can read.
+    pub(in crate::repair) fn new(place: DevicePhysical, old: Option<Excerpt>, new: &[u8]) -> Self {
+        let len_bytes = new.len();
+        let lost = if old.is_some() { 0 } else { len_bytes.div_ceil(LOST_UNIT_BYTES) as u32 };
+        let old = old.map_or(OldBytes::Filled { byte: 0, len_bytes }, OldBytes::of);
+        Self { place, old, lost: (0..lost).collect(), new_atoms: atoms(new).collect() }
     }
 
     pub(super) fn encode(&self, batch: u64) -> Vec<u8> {
-        let first = self.old.first().copied().unwrap_or_default();
-        // All bytes are equal where each equals the one before it.
-        let is_filled = self.old.get(1..) == self.old.get(..self.old.len().saturating_sub(1));
+        let (is_filled, fill, old) = match &self.old {
+            OldBytes::Filled { byte, .. } => (1, *byte, &[][..]),
+            OldBytes::Bytes(bytes) => (0, 0, &bytes[..]),
+        };
         let raw = RawRecord {
             batch: batch.into(),
             devid: self.place.devid.raw().into(),
             physical: self.place.physical.raw().into(),
-            len_bytes: (self.old.len() as u32).into(),
+            len_bytes: (self.old.len_bytes() as u32).into(),
             lost_units: (self.lost.len() as u32).into(),
-            is_filled: u8::from(is_filled),
-            fill: first,
+            is_filled,
+            fill,
         };
-        let mut body = Vec::with_capacity(self.old.len() + self.old.len() / 32 + 2 * ALIGN_BYTES);
-        body.extend_from_slice(raw.as_bytes());
-        self.lost.iter().for_each(|unit| body.extend_from_slice(&unit.to_le_bytes()));
-        self.new_atoms.iter().for_each(|atom| body.extend_from_slice(&atom.to_le_bytes()));
-        if !is_filled {
-            body.extend_from_slice(&self.old);
-        }
-        seal(RECORD_MAGIC, &body)
+        let lost: Vec<u8> = self.lost.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+        let atoms: Vec<u8> = self.new_atoms.iter().flat_map(|atom| atom.to_le_bytes()).collect();
+        seal(RECORD_MAGIC, &[raw.as_bytes(), &lost, &atoms, old])
     }
 
     /// The record and its batch; `None` for bytes that are no whole record.
@@ -196,7 +239,10 @@ impl Record {
         }
         let (lost, rest) = rest.split_at_checked((raw.lost_units.get() as usize).checked_mul(4)?)?;
         let (new_atoms, rest) = rest.split_at_checked(len_bytes.div_ceil(ATOM_BYTES) * 8)?;
-        let old = if raw.is_filled == 1 { vec![raw.fill; len_bytes] } else { rest.get(..len_bytes)?.to_vec() };
+        let old = match raw.is_filled {
+            1 => OldBytes::Filled { byte: raw.fill, len_bytes },
+            _ => OldBytes::Bytes(rest.get(..len_bytes)?.to_vec().into()),
+        };
         let record = Self {
             place: DevicePhysical {
                 devid: DeviceId::new(raw.devid.get()),
@@ -227,13 +273,16 @@ pub(super) fn sealed_bytes(prefix: &[u8]) -> Option<usize> {
     ((PREFIX_BYTES..=most).contains(&length) && length.is_multiple_of(ALIGN_BYTES)).then_some(length)
 }
 
-/// Magic, checksum and length in front of `body`, padding behind it.
-fn seal(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
-    let length = (PREFIX_BYTES + body.len()).next_multiple_of(ALIGN_BYTES);
+/// Magic, checksum and length in front of the parts of a body, padding behind them.
+fn seal(magic: [u8; 8], body: &[&[u8]]) -> Vec<u8> {
+    let body_bytes: usize = body.iter().map(|part| part.len()).sum();
+    let length = (PREFIX_BYTES + body_bytes).next_multiple_of(ALIGN_BYTES);
     let mut bytes = Vec::with_capacity(length);
     let prefix = RawPrefix { magic, checksum: [0; 16], length: (length as u32).into() };
     bytes.extend_from_slice(prefix.as_bytes());
-    bytes.extend_from_slice(body);
+    for part in body {
+        bytes.extend_from_slice(part);
+    }
     bytes.resize(length, 0);
     let checksum = checksum(&bytes);
     for (to, from) in bytes.iter_mut().skip(magic.len()).zip(checksum) {

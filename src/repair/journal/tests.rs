@@ -26,7 +26,7 @@ fn header() -> LogHeader {
 fn record(physical: u64, old: Vec<u8>, lost: Vec<u32>) -> Record {
     let new: Vec<u8> = old.iter().map(|byte| byte ^ 0x5a).collect();
     let place = DevicePhysical { devid: DeviceId::new(1), physical: Physical::new(physical) };
-    Record::new(place, old, lost, &new)
+    Record { lost, ..Record::new(place, Some(old.into()), &new) }
 }
 
 fn noise(len: usize) -> Vec<u8> {
@@ -47,6 +47,14 @@ fn log() -> (Vec<u8>, Vec<usize>, Vec<Record>) {
         bytes.extend(record.encode(batch));
     }
     (bytes, starts, records)
+}
+
+#[test]
+fn nothing_is_known_of_what_cannot_be_read() {
+    let place = DevicePhysical { devid: DeviceId::new(1), physical: Physical::new(0) };
+    let record = Record::new(place, None, &noise(8704));
+    assert_eq!(record.lost, [0, 1, 2]);
+    assert_eq!(*record.old.to_bytes(), [0; 8704]);
 }
 
 #[test]
