@@ -99,8 +99,10 @@ struct Measured {
 impl Measured {
     fn of(mend: Mend) -> Self {
         let step = Step::of(&mend);
-        let record = Record::new(mend.place, mend.before, &mend.bytes);
-        Self { step, new: mend.bytes, record }
+        let Mend { place, before, bytes: mut new, .. } = mend;
+        let record = Record::new(place, before, &new);
+        new.hold();
+        Self { step, new, record }
     }
 }
 

@@ -53,6 +53,14 @@ impl Excerpt {
         self.part.as_ref().is_some_and(|(own, _)| Arc::ptr_eq(own, buffer))
     }
 
+    /// For whoever needs the bytes when their window is long done: the buffer is kept, or the bytes are copied where its
+    /// pool cannot do without it.
+    pub fn hold(&mut self) {
+        if self.part.as_ref().is_some_and(|(buffer, _)| !buffer.keep()) {
+            self.release();
+        }
+    }
+
     /// Lets go of the buffer; the bytes are copied.
     pub(super) fn release(&mut self) {
         if self.part.is_some() {
@@ -118,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_goes_back_once_the_last_part_has_let_it_go() {
+    fn a_buffer_goes_back_where_there_is_none_to_stand_in_for_it() {
         let pool = BufferPool::new(1, 4096).unwrap();
         let buffers = [Arc::new(pool.take())];
         let mut part = Excerpt::of(&buffers[0][..512], &buffers);
         drop(buffers);
         assert!(pool.try_take().is_none());
         let bytes = part.to_vec();
-        part.release();
+        part.hold();
         assert_eq!(*part, bytes[..]);
         assert!(pool.try_take().is_some());
     }

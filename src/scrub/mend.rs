@@ -87,6 +87,11 @@ impl ProvenBytes {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }
+
+    /// See [`Excerpt::hold`].
+    pub fn hold(&mut self) {
+        self.0.hold();
+    }
 }
 
 impl Deref for ProvenBytes {
@@ -146,13 +151,13 @@ impl Mends {
         self.list.extend(mends);
     }
 
-    /// All of them. A buffer of which they need less than half, or that its pool cannot do without, is not held on to.
+    /// All of them. Those that need less than half of a buffer between them do not hold on to it.
     pub(super) fn into_list(mut self) -> Vec<Mend> {
         for buffer in &self.buffers {
             let parts: Vec<&mut Excerpt> =
                 self.list.iter_mut().flat_map(Mend::excerpts).filter(|part| part.is_of(buffer)).collect();
             let needed: usize = parts.iter().map(|part| part.len()).sum();
-            if needed < buffer.len() / 2 || !buffer.keep() {
+            if needed < buffer.len() / 2 {
                 parts.into_iter().for_each(Excerpt::release);
             }
         }
@@ -341,6 +346,7 @@ pub struct Mending<'a> {
     pub choice: Choice,
     /// The last attempt at blocks without a good copy.
     pub salvage: Option<&'a dyn Salvage>,
-    /// Takes the mends of one window at a time, from several threads.
+    /// Takes the mends of one window at a time, from several threads. Their bytes are those of the scrub's own buffers:
+    /// who needs them for longer holds them ([`Excerpt::hold`]), or the scrub waits for its buffers.
     pub sink: &'a (dyn Fn(Vec<Mend>) + Sync),
 }

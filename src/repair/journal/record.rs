@@ -113,12 +113,15 @@ pub enum OldBytes {
 
 impl OldBytes {
     /// Of these bytes.
-    pub(in crate::repair) fn of(bytes: Excerpt) -> Self {
+    pub(in crate::repair) fn of(mut bytes: Excerpt) -> Self {
         // All bytes are equal where each equals the one before it.
         let is_filled = bytes.get(1..) == bytes.get(..bytes.len().saturating_sub(1));
         match bytes.first() {
             Some(byte) if is_filled => Self::Filled { byte: *byte, len_bytes: bytes.len() },
-            _ => Self::Bytes(bytes),
+            _ => {
+                bytes.hold();
+                Self::Bytes(bytes)
+            }
         }
     }
 

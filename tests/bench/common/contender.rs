@@ -2,8 +2,9 @@
 
 use super::holes::hole_bytes;
 use super::setup::succeed;
-use super::{Extents, Setup};
+use super::{Extents, REQUEST_BYTES, Setup};
 use anyhow::Result;
+use mirrortool::device::{BufferPool, PooledBuffer};
 use std::any::Any;
 use std::process::{Child, Command, Stdio};
 
@@ -62,18 +63,24 @@ impl<'a> Contender<'a> {
         })
     }
 
-    /// A plain write of everything allocated on the last device.
-    pub(crate) fn plain_write(setup: &'a Setup, extents: &'a Extents) -> Self {
-        Self::new("plain O_DIRECT write of the same bytes", || {
-            let pattern = |buffer: &mut [u8]| buffer.iter_mut().zip(0u32..).for_each(|(b, n)| *b = (n % 251) as u8);
-            extents.write_last(&*setup.open_last()?, pattern).map(|()| None)
+    /// A plain write, from memory, of everything allocated on the last device: `bytes` as they were loaded.
+    pub(crate) fn plain_write(
+        setup: &'a Setup,
+        extents: &'a Extents,
+        bytes: &'a [PooledBuffer],
+        at_once: usize,
+    ) -> Self {
+        Self::new(&format!("plain O_DIRECT write, {at_once} at a time"), move || {
+            extents.write_last(&*setup.open_last()?, at_once, |number| &bytes[number]).map(|()| None)
         })
     }
 
     /// The same over a last device that holds zeros where anything is allocated, but for its super blocks.
     pub(crate) fn on_wiped(self, setup: &'a Setup, extents: &'a Extents) -> Self {
         let wipe = || -> Result<Prepared> {
-            extents.write_last(&*setup.open_last()?, |buffer| buffer.fill(0))?;
+            let mut zeros = BufferPool::new(1, REQUEST_BYTES)?.take();
+            zeros.fill(0);
+            extents.write_last(&*setup.open_last()?, 2, |_| &zeros)?;
             Ok(Box::new(()))
         };
         Self { prepare: Box::new(wipe), ..self }

@@ -1,7 +1,7 @@
 //! What is allocated, as ranges on devices: the work that every contender has at least.
 
 use anyhow::Result;
-use mirrortool::device::{BufferPool, Coalesce, Limits, ReadDevice, WriteDevice};
+use mirrortool::device::{BufferPool, Coalesce, Limits, PooledBuffer, ReadDevice, WriteDevice};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::format::Key;
 use mirrortool::format::items::ExtentItem;
@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 
 /// Threads that read each device, and the buffers they share: as in a scrub.
 const THREADS_PER_DEVICE: usize = 4;
-const REQUEST_BYTES: usize = 1 << 20;
+pub(crate) const REQUEST_BYTES: usize = 1 << 20;
 
 /// What is read of one device.
 type Requests = (Arc<dyn ReadDevice>, Vec<Range<Physical>>);
@@ -72,22 +73,40 @@ impl Extents {
         self.devices.last().map_or(0, |(_, requests)| requests.iter().map(|r| r.end - r.start).sum())
     }
 
-    /// Writes all of it on the last device, two writes at a time, and syncs once. `fill` makes the bytes of a request.
-    pub(crate) fn write_last(&self, device: &dyn WriteDevice, fill: impl FnOnce(&mut [u8])) -> Result<()> {
+    /// What the last device holds: a buffer per request.
+    pub(crate) fn load_last(&self) -> Result<Vec<PooledBuffer>> {
+        let Some((device, requests)) = self.devices.last() else { return Ok(Vec::new()) };
+        let pool = BufferPool::new(requests.len(), REQUEST_BYTES)?;
+        let load = |request: &Range<Physical>| -> Result<PooledBuffer> {
+            let mut buffer = pool.take();
+            device.read_at(request.start, &mut buffer[..(request.end - request.start) as usize])?;
+            Ok(buffer)
+        };
+        requests.iter().map(load).collect()
+    }
+
+    /// Writes all of it on the last device, `at_once` requests at a time, and syncs once. `bytes` are those of a request.
+    pub(crate) fn write_last<'b>(
+        &self,
+        device: &dyn WriteDevice,
+        at_once: usize,
+        bytes: impl Fn(usize) -> &'b [u8] + Sync,
+    ) -> Result<()> {
         let Some((_, requests)) = self.devices.last() else { return Ok(()) };
-        let mut bytes = BufferPool::new(1, REQUEST_BYTES)?.take();
-        fill(&mut bytes);
         let next = AtomicUsize::new(0);
         let work = || -> Result<()> {
-            while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                device.write_at(request.start, &bytes[..(request.end - request.start) as usize])?;
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(request) = requests.get(number) else { return Ok(()) };
+                device.write_at(request.start, &bytes(number)[..(request.end - request.start) as usize])?;
             }
-            Ok(())
         };
-        std::thread::scope(|scope| -> Result<()> {
-            let other = scope.spawn(work);
-            work()?;
-            other.join().unwrap_or_else(|_| anyhow::bail!("a writer died"))
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+            let join = |thread: ScopedJoinHandle<'_, Result<()>>| {
+                thread.join().unwrap_or_else(|_| anyhow::bail!("a writer died"))
+            };
+            threads.into_iter().try_for_each(join)
         })?;
         Ok(device.sync()?)
     }

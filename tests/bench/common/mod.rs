@@ -8,7 +8,7 @@ mod rounds;
 mod setup;
 
 pub(crate) use contender::Contender;
-pub(crate) use extents::Extents;
+pub(crate) use extents::{Extents, REQUEST_BYTES};
 pub(crate) use rounds::measure;
 pub(crate) use setup::{Fill, Layout, Setup};
 
