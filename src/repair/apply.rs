@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// The usual size of a batch.
-const BATCH_BYTES: usize = 16 << 20;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// How to carry out; the same choices as the plan was made with.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub struct ApplyOptions<'a> {
 }
 
 impl<'a> ApplyOptions<'a> {
-    /// The choices of the plan, and batches of 16 MiB.
+    /// The choices of the plan, and batches of 8 MiB.
     pub fn of(plan: &PlanOptions<'a>) -> Self {
         Self { scrub: plan.scrub, choice: plan.choice, salvage: plan.salvage, batch_bytes: BATCH_BYTES }
     }
@@ -51,7 +51,9 @@ pub fn apply(
     let clock = Instant::now();
     progress.bytes_done.store(0, Ordering::Relaxed);
     progress.bytes_total.store(planned.plan.bytes(), Ordering::Relaxed);
-    let mut summary = carry_out(fs, planned, options, Writer::new(target, journal), progress);
+    let writer = Writer::new(target);
+    let mut summary = carry_out(fs, planned, options, journal, &writer, progress);
+    summary.dropped = writer.into_dropped();
     summary.duration = clock.elapsed();
     if summary.is_interrupted {
         planned.outcome.status = Status::Interrupted;
@@ -65,7 +67,8 @@ pub(super) fn carry_out(
     fs: &Filesystem,
     planned: &Planned,
     options: &ApplyOptions<'_>,
-    writer: Writer<'_>,
+    journal: &mut Journal,
+    writer: &Writer<'_>,
     progress: &Progress,
 ) -> RepairSummary {
     let places = planned.plan.places(fs);
@@ -73,10 +76,10 @@ pub(super) fn carry_out(
     let reading = Reading { fs, options, scrub: &scrub, places: Some(&places), progress: &Progress::default() };
     let ledger = Ledger::new(Intake::Planned(&planned.plan), Some(progress));
     // A failure to read leaves steps that were not proved, and they are told as such.
-    let Ended { early, dropped, log_error, .. } = run(&reading, &ledger, writer, progress);
+    let Ended { early, log_error, .. } = run(&reading, &ledger, journal, writer, progress);
     let Book { steps, states, .. } = ledger.close(early);
     let done = steps.iter().zip(&states).filter(|(_, state)| **state == StepState::Done);
     let bytes_repaired = done.map(|(step, _)| step.len_bytes).sum();
     let is_interrupted = states.contains(&StepState::Pending);
-    RepairSummary { states, bytes_repaired, dropped, log_error, is_interrupted, ..RepairSummary::default() }
+    RepairSummary { states, bytes_repaired, log_error, is_interrupted, ..RepairSummary::default() }
 }

@@ -35,22 +35,21 @@ pub fn repair_at_once(
     check_same_history(fs)?;
     let ledger = Ledger::new(Intake::AtOnce(fs), None);
     let reading = Reading { fs, options, scrub: options.scrub, places: None, progress };
-    let Ended { scrubbed, early, dropped, log_error } = run(&reading, &ledger, Writer::new(target, journal), progress);
+    let writer = Writer::new(target);
+    let Ended { scrubbed, early, log_error } = run(&reading, &ledger, journal, &writer, progress);
     let lost_thread = || ScrubError::Memory(io::ErrorKind::Other.into());
     let outcome = scrubbed.ok_or_else(lost_thread)??;
     let Book { steps, states, withheld, deferred } = ledger.close(early);
-    let mut summary = RepairSummary { dropped, log_error, ..RepairSummary::default() };
+    let mut summary = RepairSummary { log_error, ..RepairSummary::default() };
     let rest = settle_deferred(deferred, withheld, &outcome.findings);
     let mut planned = Planned { outcome, plan: rest };
     let mut rest_states = vec![StepState::Pending; planned.plan.steps().len()];
     if !early && !planned.plan.is_empty() && planned.outcome.status == Status::Finished {
-        let mut writer = Writer::new(target, journal);
-        writer.drop_devices(&summary.dropped);
-        let late = carry_out(fs, &planned, options, writer, progress);
+        let late = carry_out(fs, &planned, options, journal, &writer, progress);
         rest_states = late.states;
-        summary.dropped.extend(late.dropped);
         summary.log_error = late.log_error;
     }
+    summary.dropped = writer.into_dropped();
     let all = steps.into_iter().zip(states);
     let rest = planned.plan.steps().to_vec().into_iter().zip(rest_states);
     let (steps, states) = sorted(all.chain(rest).collect());

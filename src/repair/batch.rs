@@ -1,5 +1,5 @@
-//! One batch of writes: log what was there, sync the log, write, sync the devices; then, beside the next batch, read back
-//! around the cache and compare.
+//! One batch of writes, in phases each made only from the one before: log what was there and sync the log ([`log`]), write
+//! and sync the devices ([`Writer`]), read back around the cache and compare ([`read_back`]).
 //!
 //! A device that errors on a write or a sync is dropped: nothing more is written to it in this run. The other devices
 //! go on.
@@ -12,7 +12,7 @@ use crate::scrub::mend::{MAX_MEND_BYTES, ProvenBytes};
 use crate::units::{DeviceId, DevicePhysical};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Writes in flight per device, and reads of what was written.
 const AT_A_TIME: usize = 4;
@@ -39,20 +39,11 @@ impl Write {
     }
 }
 
-/// The same once it is logged.
-struct Logged {
+/// A write whose record is on stable storage.
+pub(super) struct Logged {
     step: usize,
     place: DevicePhysical,
     new: ProvenBytes,
-}
-
-/// What a batch has come to so far.
-#[derive(Default)]
-pub(super) struct Committed {
-    /// Steps that are settled.
-    pub(super) states: Vec<(usize, StepState)>,
-    /// Writes that are on their devices, to be read back.
-    pub(super) written: Vec<Written>,
 }
 
 /// A write that is said to be on stable storage.
@@ -61,63 +52,69 @@ pub(super) struct Written {
     write: Logged,
 }
 
-/// Carries out batches, and remembers which devices have failed.
+/// Steps that are settled.
+pub(super) type States = Vec<(usize, StepState)>;
+
+/// Logs a batch. An error leaves a log that takes no more.
+pub(super) fn log(journal: &mut Journal, writes: Vec<Write>) -> io::Result<Vec<Logged>> {
+    let one = |Write { step, new, record }| (Logged { step, place: record.place, new }, record);
+    let (logged, records): (Vec<Logged>, Vec<Record>) = writes.into_iter().map(one).unzip();
+    if !records.is_empty() {
+        journal.log(&records)?;
+    }
+    Ok(logged)
+}
+
+/// Writes batches, and remembers which devices have failed.
 pub(super) struct Writer<'a> {
     target: &'a Target,
-    journal: &'a mut Journal,
-    dropped: BTreeMap<DeviceId, Failure>,
+    dropped: Mutex<BTreeMap<DeviceId, Failure>>,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(target: &'a Target, journal: &'a mut Journal) -> Self {
-        Self { target, journal, dropped: BTreeMap::new() }
+    pub(super) fn new(target: &'a Target) -> Self {
+        Self { target, dropped: Mutex::default() }
     }
 
-    /// Devices that have failed before.
-    pub(super) fn drop_devices(&mut self, failed: &BTreeMap<DeviceId, Failure>) {
-        self.dropped.extend(failed);
+    fn dropped(&self) -> MutexGuard<'_, BTreeMap<DeviceId, Failure>> {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The devices that failed, and how.
     pub(super) fn into_dropped(self) -> BTreeMap<DeviceId, Failure> {
-        self.dropped
+        self.dropped.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs and writes. An error is one of the log: then nothing of this batch was written.
-    pub(super) fn commit(&mut self, writes: Vec<Write>, pool: &BufferPool) -> io::Result<Committed> {
-        let mut committed = Committed::default();
-        let mut records = Vec::with_capacity(writes.len());
+    /// Why nothing is written to this device.
+    pub(super) fn refusal(&self, devid: DeviceId) -> Option<Failure> {
+        match self.target.device(devid) {
+            None => Some(Failure::NotOpen),
+            Some(_) => self.dropped().contains_key(&devid).then_some(Failure::DeviceDropped),
+        }
+    }
+
+    /// Writes and syncs. Returns what is to be read back, and the steps that have failed.
+    pub(super) fn write(&self, writes: Vec<Logged>, pool: &BufferPool) -> (Vec<Written>, States) {
+        let mut failed = States::new();
         let mut by_device: BTreeMap<DeviceId, Vec<Logged>> = BTreeMap::new();
         for write in writes {
-            let devid = write.place().devid;
-            let failure = match (self.dropped.get(&devid), self.target.device(devid)) {
-                (None, Some(_)) => None,
-                (Some(_), _) => Some(Failure::DeviceDropped),
-                (None, None) => Some(Failure::NotOpen),
-            };
-            if let Some(failure) = failure {
-                committed.states.push((write.step, StepState::Failed(failure)));
-                continue;
+            let devid = write.place.devid;
+            match self.refusal(devid) {
+                Some(failure) => failed.push((write.step, StepState::Failed(failure))),
+                None => by_device.entry(devid).or_default().push(write),
             }
-            let Write { step, new, record } = write;
-            by_device.entry(devid).or_default().push(Logged { step, place: record.place, new });
-            records.push(record);
         }
-        if !records.is_empty() {
-            self.journal.log(&records)?;
-        }
-        drop(records);
+        let mut written = Vec::new();
         for (devid, done) in self.write_all(by_device, pool) {
             if let Some(failure) = done.failure {
-                self.dropped.insert(devid, failure);
+                self.dropped().insert(devid, failure);
             }
-            committed.states.extend(done.failed);
+            failed.extend(done.failed);
             if let Some(device) = self.target.device(devid) {
-                let written = |write| Written { device: Arc::clone(device), write };
-                committed.written.extend(done.written.into_iter().map(written));
+                written.extend(done.written.into_iter().map(|write| Written { device: Arc::clone(device), write }));
             }
         }
-        Ok(committed)
+        (written, failed)
     }
 
     /// Each device by a thread of its own.
@@ -145,7 +142,7 @@ impl<'a> Writer<'a> {
 #[derive(Default)]
 struct DeviceDone {
     written: Vec<Logged>,
-    failed: Vec<(usize, StepState)>,
+    failed: States,
     /// Why the device must not be written again.
     failure: Option<Failure>,
 }
@@ -195,7 +192,7 @@ fn write_staged(device: &dyn WriteDevice, write: &Logged, buffer: &mut [u8]) -> 
 }
 
 /// Reads back and compares.
-pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> Vec<(usize, StepState)> {
+pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> States {
     let states = Mutex::new(Vec::with_capacity(written.len()));
     several_at_a_time(written, pool, |Written { device, write }, buffer| {
         let state = match holds(&*device, &write, buffer) {

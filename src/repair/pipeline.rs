@@ -1,10 +1,11 @@
-//! Three things at once: windows are read and proved, a batch is written, the batch before it is read back.
+//! Four things at once: windows are read and proved, a batch is logged, the one before it is written, and the one before
+//! that is read back.
 
 use super::apply::ApplyOptions;
-use super::batch::{Write, Writer, Written, buffers, read_back};
-use super::journal::Record;
+use super::batch::{Logged, Write, Writer, Written, buffers, log, read_back};
+use super::journal::{Journal, Record};
 use super::ledger::Ledger;
-use super::outcome::Failure;
+use super::outcome::StepState;
 use super::plan::Step;
 use crate::device::BufferPool;
 use crate::filesystem::Filesystem;
@@ -12,17 +13,14 @@ use crate::scrub::finding::FindingKind;
 use crate::scrub::mend::{Mend, Mending, Places, ProvenBytes};
 use crate::scrub::outcome::ScrubOutcome;
 use crate::scrub::{Progress, ScrubError, ScrubOptions, scrub_and_mend};
-use crate::units::DeviceId;
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Windows that wait to be written: as many as go into a batch, so that reading goes on while one is written. 16 x 1 MiB per
+/// Windows that wait to be written: as many as go into a batch, so that reading goes on while one is logged. 8 x 1 MiB per
 /// bad stripe, and as much again for old bytes that are not all the same.
-const WINDOWS_AHEAD: usize = 16;
-/// Batches that wait to be read back, beside the one that is and the one that is written: 3 x 16 MiB, and 16 MiB of old
-/// bytes.
-const BATCHES_UNREAD: usize = 1;
+const WINDOWS_AHEAD: usize = 8;
+/// Batches that wait for the next to be done with them: none. Four are under way, 8 MiB each, and the old bytes of two.
+const BATCHES_WAITING: usize = 0;
 
 /// What is read, and who can stop it.
 pub(super) struct Reading<'a> {
@@ -38,29 +36,28 @@ pub(super) struct Ended {
     pub(super) scrubbed: Option<Result<ScrubOutcome, ScrubError>>,
     /// Steps were left out on purpose.
     pub(super) early: bool,
-    pub(super) dropped: BTreeMap<DeviceId, Failure>,
     pub(super) log_error: Option<io::Error>,
 }
 
-impl Ended {
-    fn without_memory(error: &io::Error) -> Self {
-        let scrubbed = Some(Err(ScrubError::Memory(error.kind().into())));
-        Self { scrubbed, early: false, dropped: BTreeMap::new(), log_error: None }
-    }
-}
-
 /// Scrubs, and writes what the ledger admits. `cancel` ends it between two batches.
-pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>, cancel: &Progress) -> Ended {
+pub(super) fn run(
+    reading: &Reading<'_>,
+    ledger: &Ledger<'_>,
+    journal: &mut Journal,
+    writer: &Writer<'_>,
+    cancel: &Progress,
+) -> Ended {
     let pool = match buffers() {
         Ok(pool) => pool,
-        Err(error) => return Ended::without_memory(&error),
+        Err(error) => return Ended { scrubbed: Some(Err(ScrubError::Memory(error))), early: false, log_error: None },
     };
-    let (sender, receiver) = sync_channel::<Vec<Measured>>(WINDOWS_AHEAD);
-    let (for_reading_back, written) = sync_channel::<Vec<Written>>(BATCHES_UNREAD);
+    let (to_log, proved) = sync_channel::<Vec<Measured>>(WINDOWS_AHEAD);
+    let (to_write, logged) = sync_channel::<Vec<Logged>>(BATCHES_WAITING);
+    let (to_read_back, written) = sync_channel::<Vec<Written>>(BATCHES_WAITING);
     let mut run = Run {
         ledger,
+        journal,
         writer,
-        pool: pool.clone(),
         cancel,
         batch: Vec::new(),
         batch_bytes: 0,
@@ -68,24 +65,32 @@ pub(super) fn run(reading: &Reading<'_>, ledger: &Ledger<'_>, writer: Writer<'_>
         superblocks: Vec::new(),
         log_error: None,
     };
+    // Whoever sends finds the other end there, but for the reader after an early end: then nobody listens any more.
     let scrubbed = std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
-            // After an early end nobody listens any more.
-            let sink = |mends: Vec<Mend>| drop(sender.send(mends.into_iter().map(Measured::of).collect()));
+            let sink = |mends: Vec<Mend>| drop(to_log.send(mends.into_iter().map(Measured::of).collect()));
             let Reading { fs, options, scrub, places, progress } = *reading;
             let mending = Mending { places, choice: options.choice, salvage: options.salvage, sink: &sink };
             scrub_and_mend(fs, scrub, progress, &mending)
         });
-        scope.spawn(move || written.iter().for_each(|written| ledger.note(read_back(written, &pool))));
-        run.receive(receiver, &for_reading_back);
+        let pool = &pool;
+        scope.spawn(move || {
+            for batch in logged {
+                let (written, failed) = writer.write(batch, pool);
+                ledger.note(failed);
+                drop(to_read_back.send(written));
+            }
+        });
+        scope.spawn(move || written.iter().for_each(|written| ledger.note(read_back(written, pool))));
+        run.receive(proved, &to_write);
         if run.must_end() {
             reading.progress.cancel();
         }
-        drop(for_reading_back);
-        run.superblocks();
+        drop(to_write);
         reader.join().ok()
     });
-    Ended { scrubbed, early: run.must_end(), dropped: run.writer.into_dropped(), log_error: run.log_error }
+    run.superblocks(&pool);
+    Ended { scrubbed, early: run.must_end(), log_error: run.log_error }
 }
 
 /// Right bytes with all that must be known of them, worked out by whoever has just proved them: there they are still in
@@ -106,10 +111,11 @@ impl Measured {
     }
 }
 
+/// What is done here while the others read and write: gathers batches, and logs them.
 struct Run<'a> {
     ledger: &'a Ledger<'a>,
-    writer: Writer<'a>,
-    pool: BufferPool,
+    journal: &'a mut Journal,
+    writer: &'a Writer<'a>,
     cancel: &'a Progress,
     batch: Vec<Write>,
     batch_bytes: usize,
@@ -121,17 +127,17 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Takes what is proved until there is no more, or until the run has to end. The receiver ends with it.
-    fn receive(&mut self, receiver: Receiver<Vec<Measured>>, for_reading_back: &SyncSender<Vec<Written>>) {
-        for measured in receiver.into_iter().flatten() {
+    fn receive(&mut self, proved: Receiver<Vec<Measured>>, to_write: &SyncSender<Vec<Logged>>) {
+        for measured in proved.into_iter().flatten() {
             self.take(measured);
             if self.batch_bytes >= self.full_bytes {
-                self.flush(for_reading_back);
+                self.flush(to_write);
             }
             if self.must_end() {
                 return;
             }
         }
-        self.flush(for_reading_back);
+        self.flush(to_write);
     }
 
     fn must_end(&self) -> bool {
@@ -141,6 +147,9 @@ impl Run<'_> {
     fn take(&mut self, Measured { step, new, record }: Measured) {
         let is_superblock = step.kind == FindingKind::Superblock;
         let Some(step) = self.ledger.admit(step) else { return };
+        if let Some(failure) = self.writer.refusal(record.place.devid) {
+            return self.ledger.note(vec![(step, StepState::Failed(failure))]);
+        }
         let write = Write { step, new, record };
         if is_superblock {
             self.superblocks.push(write);
@@ -150,39 +159,34 @@ impl Run<'_> {
         }
     }
 
-    fn flush(&mut self, for_reading_back: &SyncSender<Vec<Written>>) {
+    fn flush(&mut self, to_write: &SyncSender<Vec<Logged>>) {
         self.batch_bytes = 0;
         let batch = std::mem::take(&mut self.batch);
-        let written = self.commit(batch);
-        // The other end is there as long as this run is.
-        drop(for_reading_back.send(written));
+        drop(to_write.send(self.log(batch)));
     }
 
-    fn commit(&mut self, batch: Vec<Write>) -> Vec<Written> {
-        if batch.is_empty() || self.must_end() {
+    /// Nothing where the log cannot be written, or the run has to end.
+    fn log(&mut self, batch: Vec<Write>) -> Vec<Logged> {
+        if self.must_end() {
             return Vec::new();
         }
-        match self.writer.commit(batch, &self.pool) {
-            Ok(committed) => {
-                self.ledger.note(committed.states);
-                committed.written
-            }
-            Err(error) => {
-                self.log_error = Some(error);
-                Vec::new()
-            }
-        }
+        log(self.journal, batch).unwrap_or_else(|error| {
+            self.log_error = Some(error);
+            Vec::new()
+        })
     }
 
     /// A copy is read back before the next one of the same device is touched.
-    fn superblocks(&mut self) {
+    fn superblocks(&mut self, pool: &BufferPool) {
         let mut waiting = std::mem::take(&mut self.superblocks);
         waiting.sort_by_key(|write| (write.place().physical, write.place().devid));
         while let Some(first) = waiting.first().map(|write| write.place().physical) {
             let is_other = |write: &Write| write.place().physical != first;
             let later = waiting.split_off(waiting.iter().position(is_other).unwrap_or(waiting.len()));
-            let written = self.commit(std::mem::replace(&mut waiting, later));
-            self.ledger.note(read_back(written, &self.pool));
+            let logged = self.log(std::mem::replace(&mut waiting, later));
+            let (written, failed) = self.writer.write(logged, pool);
+            self.ledger.note(failed);
+            self.ledger.note(read_back(written, pool));
         }
     }
 }

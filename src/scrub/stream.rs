@@ -21,8 +21,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Buffers per device: 8 x 1 MiB.
 const BUFFERS_PER_DEVICE: usize = 8;
-/// As many again as a repair may hold until their bytes are written and read back: 64 x 1 MiB. Memory only once used.
-const SPARES_PER_DEVICE: usize = 64;
+/// As many again as a repair may hold until their bytes are written and read back: 48 x 1 MiB. Memory only once used.
+const SPARES_PER_DEVICE: usize = 48;
 
 /// One stripe of one window, read and verified.
 pub(super) struct StripeCopy {
