@@ -52,6 +52,7 @@ fn main() -> Result<()> {
     let mut contenders = [
         Contender::plain_write(&setup, &extents, &loaded, 1),
         Contender::plain_write(&setup, &extents, &loaded, 4),
+        Contender::verified_write(&setup, &extents, &loaded, 4),
         Contender::scrub(&setup).on_wiped(&setup, &extents),
         repair("repair --yes", &["repair", "--yes"]),
         repair("repair --yes --no-undo-log", &["repair", "--yes", "--no-undo-log"]),

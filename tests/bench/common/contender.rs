@@ -75,6 +75,20 @@ impl<'a> Contender<'a> {
         })
     }
 
+    /// The same, and all of it read back: less no write can take that is not believed blindly.
+    pub(crate) fn verified_write(
+        setup: &'a Setup,
+        extents: &'a Extents,
+        bytes: &'a [PooledBuffer],
+        at_once: usize,
+    ) -> Self {
+        Self::new(&format!("the same, {at_once} at a time, and read back"), move || {
+            let device = setup.open_last()?;
+            extents.write_last(&*device, at_once, |number| &bytes[number])?;
+            extents.compare_last(&*device, at_once, bytes).map(|()| None)
+        })
+    }
+
     /// The same over a last device that holds zeros where anything is allocated, but for its super blocks.
     pub(crate) fn on_wiped(self, setup: &'a Setup, extents: &'a Extents) -> Self {
         let wipe = || -> Result<Prepared> {

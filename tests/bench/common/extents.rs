@@ -92,23 +92,49 @@ impl Extents {
         at_once: usize,
         bytes: impl Fn(usize) -> &'b [u8] + Sync,
     ) -> Result<()> {
+        self.each_of_last(at_once, |number, request, _| {
+            Ok(device.write_at(request.start, &bytes(number)[..(request.end - request.start) as usize])?)
+        })?;
+        Ok(device.sync()?)
+    }
+
+    /// Reads all of it from the last device, and wants these bytes.
+    pub(crate) fn compare_last(&self, device: &dyn WriteDevice, at_once: usize, bytes: &[PooledBuffer]) -> Result<()> {
+        self.each_of_last(at_once, |number, request, buffer| {
+            let len = (request.end - request.start) as usize;
+            device.read_at(request.start, &mut buffer[..len])?;
+            anyhow::ensure!(
+                buffer[..len] == bytes[number][..len],
+                "request {number} reads otherwise than it was written"
+            );
+            Ok(())
+        })
+    }
+
+    /// Does something with each request for the last device, and a buffer.
+    fn each_of_last(
+        &self,
+        at_once: usize,
+        each: impl Fn(usize, &Range<Physical>, &mut [u8]) -> Result<()> + Sync,
+    ) -> Result<()> {
         let Some((_, requests)) = self.devices.last() else { return Ok(()) };
+        let pool = BufferPool::new(at_once, REQUEST_BYTES)?;
         let next = AtomicUsize::new(0);
         let work = || -> Result<()> {
+            let mut buffer = pool.take();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(request) = requests.get(number) else { return Ok(()) };
-                device.write_at(request.start, &bytes(number)[..(request.end - request.start) as usize])?;
+                each(number, request, &mut buffer)?;
             }
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
             let join = |thread: ScopedJoinHandle<'_, Result<()>>| {
-                thread.join().unwrap_or_else(|_| anyhow::bail!("a writer died"))
+                thread.join().unwrap_or_else(|_| anyhow::bail!("a thread died"))
             };
             threads.into_iter().try_for_each(join)
-        })?;
-        Ok(device.sync()?)
+        })
     }
 
     /// Reads everything with the threads and buffers of a scrub; `look` sees each buffer.
