@@ -10,6 +10,7 @@ use common::fixture::{self, Images, fingerprints};
 use common::overlay::{Overlay, Power, Writes};
 use common::program::{Report, Run, difference, mirrortool, scrub};
 use common::recipe::{self, Recipe};
+use common::terminal::answered;
 use common::{check_all, library};
 use mirrortool::device::{Fault, FaultyDevice, ReadDevice, WriteDevice};
 use mirrortool::repair::{ApplyOptions, Failure, Journal, PlanOptions, StepState, Target, apply, plan};
@@ -252,6 +253,26 @@ fn a_saved_report_is_a_list_of_places_and_is_not_believed() {
     assert_eq!(repair(&from, &images.paths).exit, 0, "what the report lists is good now");
     let other = recipe::named("raid5-parity").apply();
     assert_refused(&repair(&from, &other.paths), "the report is about file system");
+}
+
+#[test]
+fn whoever_is_asked_has_seen_the_plan() {
+    let recipe = recipe::named("data-raid1");
+    let images = recipe.apply();
+    let damaged = images.fingerprint();
+    let log = images.scratch().join("undo.log");
+    let ask = |answer: &str| {
+        let fixed = ["repair", "--no-progress", "--undo-log"].map(PathBuf::from);
+        answered(answer, fixed.into_iter().chain([log.clone()]).chain(images.paths.clone()))
+    };
+    let (exit, seen) = ask("n");
+    assert_eq!((exit, images.fingerprint()), (4, damaged), "{seen}");
+    let question = seen.find("Write this?").unwrap();
+    let finding = &recipe.findings()[0];
+    let step = format!("would write data: logical={} mirror={}", finding.logical, finding.mirror);
+    assert!(seen[..question].contains(&step), "no {step} in {seen}");
+    let (exit, seen) = ask("y");
+    assert_eq!((exit, images.fingerprint()), (0, fixture::shared(&recipe.base).fingerprint()), "{seen}");
 }
 
 #[test]

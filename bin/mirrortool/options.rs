@@ -215,6 +215,11 @@ impl ReportOptions {
         })
     }
 
+    /// What is shown to whoever is asked: the text, whatever the report will be.
+    pub(crate) fn text_to_ask_with(&self, report: Report<'_>, utc_offset: UtcOffset) -> io::Result<Vec<u8>> {
+        rendered(|out| report::write_text(report, &self.text(utc_offset), out))
+    }
+
     /// The exit code of an outcome, in the way asked for.
     pub(crate) fn exit_code(&self, outcome: &ScrubOutcome) -> exit::Code {
         let (status, verdict) = (outcome.status, outcome.verdict);

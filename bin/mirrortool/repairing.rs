@@ -183,7 +183,7 @@ fn by_plan(
     let shown = || watch::with_bar(progress, job.report.shows_progress(), planning);
     let mut planned = watch::with_limit(progress, job.time_limit, shown)?;
     let is_whole = planned.outcome.status == Status::Finished;
-    if job.dry_run || planned.plan.is_empty() || !is_whole || !consents(job, &planned)? {
+    if job.dry_run || planned.plan.is_empty() || !is_whole || !consents(job, filesystem, &mut planned)? {
         return Ok(Done { planned, summary: None, undo_log: None });
     }
     let undo_log = job.undo_log(filesystem)?;
@@ -194,7 +194,7 @@ fn by_plan(
 impl Job<'_> {
     /// Whether the user has agreed to whatever the scrub finds.
     fn is_at_once(&self) -> bool {
-        self.repair.yes && !self.dry_run && self.from.is_none()
+        self.repair.yes && !self.dry_run
     }
 
     fn show(&self, sink: ReportSink<'_>, done: &Done) -> anyhow::Result<exit::Code> {
@@ -335,17 +335,20 @@ fn ensure_same(saved: &SavedReport, filesystem: &Filesystem) -> anyhow::Result<(
     Ok(())
 }
 
-/// `--yes`, or the answer of whoever sits at the terminal.
-fn consents(job: &Job<'_>, planned: &Planned) -> anyhow::Result<bool> {
+/// `--yes`, or the answer of whoever sits at the terminal, having seen the plan.
+fn consents(job: &Job<'_>, filesystem: &Filesystem, planned: &mut Planned) -> anyhow::Result<bool> {
     if job.repair.yes {
         return Ok(true);
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         bail!(NoConsent);
     }
-    let (writes, bytes) = (planned.plan.steps().len(), planned.plan.bytes());
+    job.report.name_owners(filesystem, &mut planned.outcome);
+    let repair = Some(RepairReport { plan: &planned.plan, summary: None, undo_log: None });
+    let report = Report { command: job.command, outcome: &planned.outcome, repair };
     let mut err = io::stderr().lock();
-    write!(err, "{writes} writes of {bytes} bytes to {} devices. Write? [y/N] ", planned.plan.devices().len())?;
+    err.write_all(&job.report.text_to_ask_with(report, job.utc_offset)?)?;
+    write!(err, "Write this? [y/N] ")?;
     err.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

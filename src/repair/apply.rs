@@ -9,6 +9,7 @@ use super::pipeline::{Ended, Reading, run};
 use super::plan::{PlanOptions, Planned};
 use super::target::Target;
 use crate::filesystem::Filesystem;
+use crate::scrub::finding::Finding;
 use crate::scrub::mend::{Choice, Salvage};
 use crate::scrub::outcome::Status;
 use crate::scrub::{Progress, ScrubOptions};
@@ -27,6 +28,8 @@ pub struct ApplyOptions<'a> {
     pub choice: Choice,
     /// What is tried where every copy is bad.
     pub salvage: Option<&'a dyn Salvage>,
+    /// Look only at the places of these findings; `None` is everywhere. A plan has places of its own.
+    pub from: Option<&'a [Finding]>,
     /// A batch is written when it has so many bytes: one sync of the log and one of each device for it.
     pub batch_bytes: usize,
 }
@@ -34,7 +37,8 @@ pub struct ApplyOptions<'a> {
 impl<'a> ApplyOptions<'a> {
     /// The choices of the plan, and batches of 8 MiB.
     pub fn of(plan: &PlanOptions<'a>) -> Self {
-        Self { scrub: plan.scrub, choice: plan.choice, salvage: plan.salvage, batch_bytes: BATCH_BYTES }
+        let PlanOptions { scrub, choice, salvage, from } = *plan;
+        Self { scrub, choice, salvage, from, batch_bytes: BATCH_BYTES }
     }
 }
 

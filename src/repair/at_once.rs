@@ -16,6 +16,7 @@ use super::preflight::check_may_write;
 use super::split::check_same_history;
 use super::target::Target;
 use crate::filesystem::Filesystem;
+use crate::scrub::mend::Places;
 use crate::scrub::outcome::Status;
 use crate::scrub::{Progress, ScrubError};
 use std::io;
@@ -34,7 +35,8 @@ pub fn repair_at_once(
     check_may_write(fs)?;
     check_same_history(fs)?;
     let ledger = Ledger::new(Intake::AtOnce(fs), None);
-    let reading = Reading { fs, options, scrub: options.scrub, places: None, progress };
+    let places = options.from.map(|findings| Places::of_findings(findings, fs.chunks()));
+    let reading = Reading { fs, options, scrub: options.scrub, places: places.as_ref(), progress };
     let writer = Writer::new(target);
     let Ended { scrubbed, early, log_error } = run(&reading, &ledger, journal, &writer, progress);
     let lost_thread = || ScrubError::Memory(io::ErrorKind::Other.into());

@@ -12,6 +12,7 @@ pub mod mounted;
 pub mod overlay;
 pub mod program;
 pub mod recipe;
+pub mod terminal;
 
 use std::sync::Mutex;
 use std::thread;
