@@ -200,8 +200,11 @@ fn members_that_were_written_without_each_other_are_refused() {
         assert_refused(&run, "split brain");
         assert!(run.stderr.contains("--degraded"), "{}", run.stderr);
         assert_eq!(images.fingerprint(), before);
-        let looked_at = scrub(&[""; 0], &images.paths);
+        let state = images.scratch().join("state.json");
+        let state = ["--state", state.to_str().unwrap(), "--since-last"];
+        let looked_at = scrub(&state[..2], &images.paths);
         assert_eq!(looked_at.exit, 3, "a scrub does not call one half correctable");
+        assert_refused(&scrub(&state, &images.paths), "no finished scrub that found nothing bad");
         assert!(looked_at.report().unwrap().0["notes"].to_string().contains("split brain"));
         let shown =
             mirrortool([OsStr::new("show")].into_iter().chain(images.paths.iter().map(|path| path.as_os_str())));

@@ -128,7 +128,8 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let shown = || watch::with_bar(&progress, args.report.shows_progress(), job);
     let mut outcome = keeper.during(|| watch::with_limit(&progress, args.time_limit, shown))??;
     // What is bad stays in the sight of --since-last until a whole scrub has found nothing.
-    let all_good = everything && matches!(outcome.verdict, Verdict::Clean | Verdict::Corrected);
+    let is_good = matches!(outcome.verdict, Verdict::Clean | Verdict::Corrected);
+    let all_good = everything && is_good && check_same_history(&filesystem).is_ok();
     keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, all_good)?;
     if let Some(then) = earliest {
         settle_sittings(&filesystem, &options, &progress, &mut outcome, then)?;
