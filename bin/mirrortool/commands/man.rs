@@ -18,6 +18,7 @@ const WRITTEN: &[(&str, &str)] = &[
     ("mirrortool", include_str!("../man/mirrortool.roff")),
     ("mirrortool-scrub", include_str!("../man/scrub.roff")),
     ("mirrortool-repair", include_str!("../man/repair.roff")),
+    ("mirrortool-repair-undo", include_str!("../man/repair-undo.roff")),
     ("mirrortool-show", include_str!("../man/show.roff")),
     ("mirrortool-policy-bench", include_str!("../man/policy-bench.roff")),
     ("mirrortool-layout-bench", include_str!("../man/layout-bench.roff")),
@@ -47,9 +48,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
-    let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
-    let commands = std::iter::once(&root).chain(visible).map(Command::clone);
-    commands.map(page).collect()
+    with_subcommands(&root).into_iter().cloned().map(page).collect()
+}
+
+/// A command and all below it that the help shows.
+fn with_subcommands(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|command| !command.is_hide_set()).flat_map(with_subcommands);
+    std::iter::once(command).chain(below).collect()
 }
 
 fn page(mut command: Command) -> io::Result<(String, Vec<u8>)> {
@@ -114,7 +119,7 @@ mod tests {
     fn every_option_that_a_page_speaks_of_exists() {
         let mut root = Cli::command();
         root.build();
-        let arguments = root.get_subcommands().flat_map(Command::get_arguments);
+        let arguments = with_subcommands(&root).into_iter().flat_map(Command::get_arguments);
         let known: BTreeSet<_> = arguments.filter_map(clap::Arg::get_long).collect();
         for (page, text) in WRITTEN {
             let plain = text.replace("\\-", "-");
