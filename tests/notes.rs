@@ -6,9 +6,11 @@
 mod common;
 
 use common::library::{UnsummedExtent, open, scrubbed, unsummed_extent};
+use common::program::mirrortool;
 use common::{fixture, recipe};
 use mirrortool::scrub::finding::{FindingKind, Problem, RepairState};
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 
 #[test]
 fn what_lies_past_the_end_of_every_device_is_lost_data_and_no_left_over_checksum() {
@@ -76,4 +78,19 @@ fn a_super_block_in_an_allocated_place_names_the_block() {
     let block = of_kind(FindingKind::Metadata).logical;
     let said = of_kind(FindingKind::Superblock).evidence.strings().0.unwrap();
     assert_eq!(said, format!("the extent at {block} is allocated over its place"));
+}
+
+#[test]
+fn a_subvolume_that_cannot_be_seen_whole_is_named() {
+    let show = |images: &fixture::Images| {
+        let arguments = ["show", "--subvolumes"].map(PathBuf::from);
+        mirrortool(arguments.into_iter().chain(images.paths.clone())).stdout
+    };
+    let lost = show(&recipe::named("node-both-copies").apply());
+    for subvolume in ["/", "/snapshot"] {
+        let note = format!("note: {subvolume}: 1 tree block is lost, and what lies below is not counted\n");
+        assert!(lost.contains(&note), "{lost}");
+    }
+    let whole = show(&fixture::shared("raid1-crc32c"));
+    assert!(!whole.contains("not counted"), "{whole}");
 }

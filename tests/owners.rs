@@ -323,7 +323,7 @@ fn neighbouring_sectors_of_one_file_are_one_line_and_one_owner() {
 fn lost(fixture: &str, devids: &[u64]) -> BTreeMap<String, (u64, u64)> {
     let fs = open(&fixture::shared(fixture).paths);
     let devids: Vec<DeviceId> = devids.iter().copied().map(DeviceId::new).collect();
-    let hit = subvolume_losses(&fs, &[devids]).pop().unwrap();
+    let hit = subvolume_losses(&fs, &[devids]).hit.pop().unwrap();
     hit.into_iter()
         .map(|hit| {
             let path = String::from_utf8(hit.subvolume.path.clone().unwrap().into()).unwrap();

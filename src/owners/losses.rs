@@ -27,12 +27,21 @@ pub struct SubvolumeLoss {
     pub lost_bytes: u64,
 }
 
-/// For each set of lost devices (beside those that are missing) the subvolumes that lose data, by number. Reads all blocks of
-/// all subvolumes; what cannot be read is left out.
-pub fn subvolume_losses(fs: &Filesystem, losses: &[Vec<DeviceId>]) -> Vec<Vec<SubvolumeLoss>> {
+/// What is known of all subvolumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubvolumeLosses {
+    /// For each set of lost devices the subvolumes that lose data, by number.
+    pub hit: Vec<Vec<SubvolumeLoss>>,
+    /// Subvolumes that were not seen whole, with the number of tree blocks that no copy gives: what lies below is not counted.
+    pub not_seen: Vec<(Arc<Subvolume>, u64)>,
+}
+
+/// For each set of lost devices (beside those that are missing) which subvolumes lose data. Reads all blocks of all
+/// subvolumes.
+pub fn subvolume_losses(fs: &Filesystem, losses: &[Vec<DeviceId>]) -> SubvolumeLosses {
     let (mut trees, mut names) = (Trees::new(fs), Names::default());
     let missing: BTreeSet<DeviceId> = fs.set().missing().iter().map(|item| item.devid).collect();
-    let mut hit: Vec<Vec<SubvolumeLoss>> = vec![Vec::new(); losses.len()];
+    let mut known = SubvolumeLosses { hit: vec![Vec::new(); losses.len()], not_seen: Vec::new() };
     for root in fs.all_roots() {
         if !is_subvolume(root.id)
             || root.id == object::DATA_RELOC_TREE
@@ -40,10 +49,13 @@ pub fn subvolume_losses(fs: &Filesystem, losses: &[Vec<DeviceId>]) -> Vec<Vec<Su
         {
             continue;
         }
-        let mut sums = Sums { chunks: fs.chunks(), bytes: HashMap::new() };
+        let mut sums = Sums { chunks: fs.chunks(), bytes: HashMap::new(), lost_blocks: 0 };
         walk(fs, &root, &mut sums);
+        if sums.lost_blocks > 0 {
+            known.not_seen.push((names.subvolume(&mut trees, root.id), sums.lost_blocks));
+        }
         let data_bytes = sums.bytes.values().sum();
-        for (devids, hit) in losses.iter().zip(&mut hit) {
+        for (devids, hit) in losses.iter().zip(&mut known.hit) {
             let lost = missing.iter().chain(devids).copied().collect();
             let lost_bytes = sums.lost_bytes(&lost);
             if lost_bytes > 0 {
@@ -52,7 +64,7 @@ pub fn subvolume_losses(fs: &Filesystem, losses: &[Vec<DeviceId>]) -> Vec<Vec<Su
             }
         }
     }
-    hit
+    known
 }
 
 /// What a piece of data depends on: its chunk, and the devices that have a copy of it.
@@ -62,6 +74,7 @@ type Needs = (Logical, SmallVec<[DeviceId; 4]>);
 struct Sums<'c> {
     chunks: &'c ChunkMap,
     bytes: HashMap<Needs, u64>,
+    lost_blocks: u64,
 }
 
 impl Sums<'_> {
@@ -110,5 +123,7 @@ impl Visitor for Sums<'_> {
         Visit::Into
     }
 
-    fn lost(&mut self, _: Logical, _: &ParentCheck, _: &LostBlock) {}
+    fn lost(&mut self, _: Logical, _: &ParentCheck, _: &LostBlock) {
+        self.lost_blocks += 1;
+    }
 }

@@ -22,7 +22,7 @@ mod unwritten;
 mod words;
 
 pub use files::FileUse;
-pub use losses::{SubvolumeLoss, subvolume_losses};
+pub use losses::{SubvolumeLoss, SubvolumeLosses, subvolume_losses};
 pub use names::{Subvolume, printable};
 pub use packed::{PackedExtent, packed_among};
 pub use table::{OwnerTable, Owners};

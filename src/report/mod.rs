@@ -28,6 +28,7 @@ pub use document::{Encoding, WriteError, write_document, write_finding_line};
 pub use human::date;
 pub use line::FindingLine;
 pub use model::{ModelError, read_model, write_model};
+pub use owner::subvolume_name;
 pub use plot::{PlotError, plot_layout, plot_policies};
 pub use prometheus::write_metrics;
 pub use read::{ReadError, SavedReport, read_report};

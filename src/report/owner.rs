@@ -35,7 +35,7 @@ pub(super) fn write_lines(
 }
 
 /// The path of a subvolume from the top of the file system.
-pub(super) fn subvolume_name(subvolume: &Subvolume) -> String {
+pub fn subvolume_name(subvolume: &Subvolume) -> String {
     match &subvolume.path {
         Some(path) => format!("/{}", printable(path)),
         None => format!("<subvolume {}>", subvolume.id),

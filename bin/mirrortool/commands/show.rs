@@ -5,7 +5,9 @@ use crate::{exit, output};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::owners::subvolume_losses;
 use mirrortool::repair::check_same_history;
-use mirrortool::report::{Encoding, Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
+use mirrortool::report::{
+    Encoding, Inventory, Member, MemberState, subvolume_name, write_inventory_document, write_inventory_text,
+};
 use mirrortool::scrub::describe;
 use mirrortool::units::DeviceId;
 use mirrortool::volume::redundancy::{Redundancy, group_sums};
@@ -49,8 +51,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
 fn look_at_subvolumes(filesystem: &Filesystem, inventory: &mut Inventory) {
     let losses = inventory.rounds.iter().flat_map(|round| &round.losses).filter(|loss| !loss.is_harmless());
     let devids: Vec<_> = losses.map(|loss| loss.devids.clone()).collect();
-    let hit = subvolume_losses(filesystem, &devids);
-    inventory.subvolumes = devids.into_iter().zip(hit).collect();
+    let known = subvolume_losses(filesystem, &devids);
+    inventory.subvolumes = devids.into_iter().zip(known.hit).collect();
+    inventory.notes.extend(known.not_seen.iter().map(|(subvolume, blocks)| {
+        let lost = if *blocks == 1 { "1 tree block is".to_owned() } else { format!("{blocks} tree blocks are") };
+        format!("{}: {lost} lost, and what lies below is not counted", subvolume_name(subvolume))
+    }));
 }
 
 fn inventory(filesystem: &Filesystem) -> Inventory {
