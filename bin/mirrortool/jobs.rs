@@ -2,6 +2,7 @@
 //! A mistake is told with its line and column before anything runs.
 
 use crate::args::Cli;
+use crate::text_file;
 use anyhow::Context as _;
 use clap::Parser as _;
 use serde::de::value::MapAccessDeserializer;
@@ -200,7 +201,7 @@ impl JobFile {
     }
 
     pub(crate) fn read(path: &std::path::Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = text_file::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 }

@@ -19,6 +19,7 @@ mod priority;
 mod repairing;
 mod selecting;
 mod sittings;
+mod text_file;
 mod undoing;
 mod watch;
 

@@ -2,7 +2,7 @@
 //! report.
 
 use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink, ensure_known};
-use crate::{exit, output, watch};
+use crate::{exit, output, text_file, watch};
 use anyhow::{Context as _, bail, ensure};
 use mirrortool::device::{Consent, DeviceError, WriteDevice, open_write};
 use mirrortool::filesystem::Filesystem;
@@ -323,7 +323,7 @@ fn start_log(path: &Path, filesystem: &Filesystem) -> anyhow::Result<Journal> {
 
 fn saved_report(path: &Path) -> anyhow::Result<SavedReport> {
     let cannot = || format!("cannot use the report {}", path.display());
-    let bytes = fs::read(path).with_context(cannot)?;
+    let bytes = text_file::read(path).with_context(cannot)?;
     read_report(&bytes).with_context(cannot)
 }
 

@@ -1,6 +1,7 @@
 //! What a scrub is to look at, as typed.
 
 use crate::options::{ensure_known, parse_size};
+use crate::text_file;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use mirrortool::filesystem::Filesystem;
@@ -11,7 +12,6 @@ use mirrortool::scrub::mend::Places;
 use mirrortool::scrub::{Copies, Kinds, Selection};
 use mirrortool::units::{DeviceId, Generation, Logical};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Kinds of blocks, as typed.
@@ -167,7 +167,7 @@ impl SelectionOptions {
 
 fn narrow_to_report(path: &Path, fs: &Filesystem, selection: &mut Selection) -> anyhow::Result<()> {
     let cannot = || format!("cannot use report {}", path.display());
-    let report = read_report(&fs::read(path).with_context(cannot)?).with_context(cannot)?;
+    let report = read_report(&text_file::read(path).with_context(cannot)?).with_context(cannot)?;
     let (have, expect) = (report.fsid, fs.superblock().fsid());
     anyhow::ensure!(have == expect, "{}: it is about file system {have}, these images hold {expect}", cannot());
     anyhow::ensure!(report.findings_omitted == 0, "{}: it does not list all that was found", cannot());

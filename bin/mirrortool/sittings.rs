@@ -4,6 +4,7 @@
 //! block group) that were being read.
 
 use crate::output::{self, PendingFile};
+use crate::text_file;
 use anyhow::Context as _;
 use mirrortool::report::{read_state, write_state};
 use mirrortool::scrub::earlier::{Earlier, Observer, PartDone};
@@ -179,7 +180,7 @@ impl Observer for Keeper {
 
 fn load(path: &Path, fsid: Uuid) -> anyhow::Result<History> {
     let cannot = || format!("cannot use state file {}", path.display());
-    let bytes = match fs::read(path) {
+    let bytes = match text_file::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(History::new(fsid)),
         read => read.with_context(cannot)?,
     };

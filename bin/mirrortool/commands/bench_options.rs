@@ -1,11 +1,11 @@
 //! What the benches share: forms, sizes, models by name or file, pictures.
 
 use crate::output::PendingFile;
+use crate::text_file;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use mirrortool::bench::model::DeviceModel;
 use mirrortool::report::{Encoding, PlotError, read_model};
-use std::fs;
 use std::path::Path;
 
 /// The form of figures.
@@ -44,7 +44,7 @@ pub(crate) fn read_model_named(name: &str) -> anyhow::Result<DeviceModel> {
     if !is_file {
         return Ok(DeviceModel::built_in(name)?);
     }
-    let yaml = fs::read_to_string(name).with_context(|| format!("{name}: cannot read"))?;
+    let yaml = text_file::read_to_string(Path::new(name)).with_context(|| format!("{name}: cannot read"))?;
     read_model(&yaml).with_context(|| format!("{name}: cannot use"))
 }
 
