@@ -10,7 +10,7 @@ use common::fixture::{self, Images, fingerprints};
 use common::overlay::{Overlay, Power, Writes};
 use common::program::{Report, Run, difference, mirrortool, scrub};
 use common::recipe::{self, Recipe};
-use common::terminal::answered;
+use common::terminal::{Answer, answered};
 use common::{check_all, library};
 use mirrortool::device::{Fault, FaultyDevice, ReadDevice, WriteDevice};
 use mirrortool::repair::{ApplyOptions, Failure, Journal, PlanOptions, StepState, Target, apply, plan};
@@ -264,17 +264,19 @@ fn whoever_is_asked_has_seen_the_plan() {
     let images = recipe.apply();
     let damaged = images.fingerprint();
     let log = images.scratch().join("undo.log");
-    let ask = |answer: &str| {
+    let ask = |answer| {
         let fixed = ["repair", "--no-progress", "--undo-log"].map(PathBuf::from);
         answered(answer, fixed.into_iter().chain([log.clone()]).chain(images.paths.clone()))
     };
-    let (exit, seen) = ask("n");
+    let (exit, seen) = ask(Answer::Interrupt);
+    assert_eq!((exit, images.fingerprint()), (-1, damaged.clone()), "{seen}");
+    let (exit, seen) = ask(Answer::Type("n"));
     assert_eq!((exit, images.fingerprint()), (4, damaged), "{seen}");
     let question = seen.find("Write this?").unwrap();
     let finding = &recipe.findings()[0];
     let step = format!("would write data: logical={} mirror={}", finding.logical, finding.mirror);
     assert!(seen[..question].contains(&step), "no {step} in {seen}");
-    let (exit, seen) = ask("y");
+    let (exit, seen) = ask(Answer::Type("y"));
     assert_eq!((exit, images.fingerprint()), (0, fixture::shared(&recipe.base).fingerprint()), "{seen}");
 }
 

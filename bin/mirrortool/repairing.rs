@@ -22,6 +22,7 @@ use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use time::UtcOffset;
 use time::macros::format_description;
@@ -183,7 +184,7 @@ fn by_plan(
     let shown = || watch::with_bar(progress, job.report.shows_progress(), planning);
     let mut planned = watch::with_limit(progress, job.time_limit, shown)?;
     let is_whole = planned.outcome.status == Status::Finished;
-    if job.dry_run || planned.plan.is_empty() || !is_whole || !consents(job, filesystem, &mut planned)? {
+    if job.dry_run || planned.plan.is_empty() || !is_whole || !consents(job, filesystem, &mut planned, progress)? {
         return Ok(Done { planned, summary: None, undo_log: None });
     }
     let undo_log = job.undo_log(filesystem)?;
@@ -336,7 +337,12 @@ fn ensure_same(saved: &SavedReport, filesystem: &Filesystem) -> anyhow::Result<(
 }
 
 /// `--yes`, or the answer of whoever sits at the terminal, having seen the plan.
-fn consents(job: &Job<'_>, filesystem: &Filesystem, planned: &mut Planned) -> anyhow::Result<bool> {
+fn consents(
+    job: &Job<'_>,
+    filesystem: &Filesystem,
+    planned: &mut Planned,
+    progress: &Progress,
+) -> anyhow::Result<bool> {
     if job.repair.yes {
         return Ok(true);
     }
@@ -346,12 +352,17 @@ fn consents(job: &Job<'_>, filesystem: &Filesystem, planned: &mut Planned) -> an
     job.report.name_owners(filesystem, &mut planned.outcome);
     let repair = Some(RepairReport { plan: &planned.plan, summary: None, undo_log: None });
     let report = Report { command: job.command, outcome: &planned.outcome, repair };
+    // Nothing is under way: a signal that comes now is as good as a second one, and ends the program.
+    if progress.cancel.swap(true, Ordering::Relaxed) {
+        return Ok(false);
+    }
     let mut err = io::stderr().lock();
     err.write_all(&job.report.text_to_ask_with(report, job.utc_offset)?)?;
     write!(err, "Write this? [y/N] ")?;
     err.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
+    progress.cancel.store(false, Ordering::Relaxed);
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 

@@ -8,8 +8,7 @@
 use memmap2::{Advice, MmapMut};
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Every buffer starts on a multiple of this: enough for direct I/O on any device.
@@ -22,24 +21,22 @@ pub struct BufferPool {
 }
 
 struct Shared {
-    memory: Memory,
     buffer_bytes: usize,
-    stride_bytes: usize,
-    /// Indices of the buffers that nobody holds; the last returned (the hottest in the caches) goes out first.
-    free: Mutex<Vec<usize>>,
+    /// Buffers that nobody holds; the last returned (the hottest in the caches) goes out first.
+    free: Mutex<Vec<Place>>,
     returned: Condvar,
-    /// Indices of those that stand in for buffers that are kept.
-    spare: Mutex<Vec<usize>>,
+    /// Has stand-ins for buffers that are kept.
+    reserve: Option<BufferPool>,
 }
 
 impl Shared {
-    fn give(&self, index: usize) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(index);
-        self.returned.notify_one();
+    fn free(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    fn give(&self, place: Place) {
+        self.free().push(place);
+        self.returned.notify_one();
     }
 }
 
@@ -47,20 +44,23 @@ impl BufferPool {
     /// A pool of `count` buffers of `buffer_bytes` bytes each; both are raised to 1. Fails where the kernel gives no
     /// memory. Huge pages are asked for, not insisted on.
     pub fn new(count: usize, buffer_bytes: usize) -> io::Result<Self> {
-        Self::with_spares(count, 0, buffer_bytes)
+        Self::over(count, buffer_bytes, None)
     }
 
-    /// The same with `spares` more buffers, one for each that is kept ([`PooledBuffer::keep`]).
-    pub fn with_spares(count: usize, spares: usize, buffer_bytes: usize) -> io::Result<Self> {
+    /// The same, with a pool of as large buffers that stand in for those that are kept ([`PooledBuffer::keep`]). Several
+    /// pools may have one reserve: together they hold no more than their buffers and its.
+    pub fn with_reserve(count: usize, reserve: &Self) -> io::Result<Self> {
+        Self::over(count, reserve.buffer_bytes(), Some(reserve.clone()))
+    }
+
+    fn over(count: usize, buffer_bytes: usize, reserve: Option<Self>) -> io::Result<Self> {
         let (count, buffer_bytes) = (count.max(1), buffer_bytes.max(1));
         let too_big = || io::Error::from(io::ErrorKind::OutOfMemory);
         let stride_bytes = buffer_bytes.checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_big)?;
-        let all = count.checked_add(spares).ok_or_else(too_big)?;
-        let memory = Memory::new(stride_bytes.checked_mul(all).ok_or_else(too_big)?)?;
-        let free = Mutex::new((0..count).rev().collect());
-        let spare = Mutex::new((count..all).rev().collect());
-        let shared = Shared { memory, buffer_bytes, stride_bytes, free, returned: Condvar::new(), spare };
-        Ok(Self { shared: Arc::new(shared) })
+        let memory = Arc::new(Memory::new(stride_bytes.checked_mul(count).ok_or_else(too_big)?)?);
+        let place = |index| Place { memory: Arc::clone(&memory), start: index * stride_bytes, len: buffer_bytes };
+        let free = Mutex::new((0..count).rev().map(place).collect());
+        Ok(Self { shared: Arc::new(Shared { buffer_bytes, free, returned: Condvar::new(), reserve }) })
     }
 
     /// The length of each buffer.
@@ -70,10 +70,10 @@ impl BufferPool {
 
     /// A buffer, with whatever bytes its last user left in it; waits until one is returned.
     pub fn take(&self) -> PooledBuffer {
-        let mut free = self.shared.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.shared.free();
         loop {
-            if let Some(index) = free.pop() {
-                return self.lend(index);
+            if let Some(place) = free.pop() {
+                return self.lend(place);
             }
             free = self.shared.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
@@ -81,42 +81,41 @@ impl BufferPool {
 
     /// A buffer if one is free now.
     pub fn try_take(&self) -> Option<PooledBuffer> {
-        let index = self.shared.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-        Some(self.lend(index))
+        let place = self.shared.free().pop()?;
+        Some(self.lend(place))
     }
 
-    fn lend(&self, index: usize) -> PooledBuffer {
-        PooledBuffer { shared: Arc::clone(&self.shared), index, is_kept: AtomicBool::new(false) }
+    fn lend(&self, place: Place) -> PooledBuffer {
+        PooledBuffer { place, home: self.clone(), kept: OnceLock::new() }
     }
 }
 
 /// A buffer on loan from a [`BufferPool`]; goes back when dropped.
 pub struct PooledBuffer {
-    shared: Arc<Shared>,
-    index: usize,
-    is_kept: AtomicBool,
+    place: Place,
+    home: BufferPool,
+    /// Where it goes back to once it is kept: to the reserve that gave the one in its place.
+    kept: OnceLock<BufferPool>,
 }
 
 impl PooledBuffer {
-    /// Says that this buffer will be held for long: a spare one is lent in its place. `false` where there is none left.
+    /// Says that this buffer will be held for long: its pool gets another one from the reserve. `false` where there is none.
     pub fn keep(&self) -> bool {
-        let Some(spare) = self.shared.spare().pop() else { return self.is_kept.load(Ordering::Relaxed) };
-        if self.is_kept.swap(true, Ordering::Relaxed) {
-            self.shared.spare().push(spare);
-        } else {
-            self.shared.give(spare);
+        if self.kept.get().is_some() {
+            return true;
         }
+        let Some(reserve) = &self.home.shared.reserve else { return false };
+        let Some(stand_in) = reserve.shared.free().pop() else { return false };
+        let gains = if self.kept.set(reserve.clone()).is_ok() { &self.home } else { reserve };
+        gains.shared.give(stand_in);
         true
     }
 }
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        if *self.is_kept.get_mut() {
-            self.shared.spare().push(self.index);
-        } else {
-            self.shared.give(self.index);
-        }
+        let place = Place { memory: Arc::clone(&self.place.memory), ..self.place };
+        self.kept.get().unwrap_or(&self.home).shared.give(place);
     }
 }
 
@@ -124,20 +123,27 @@ impl Deref for PooledBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let start = self.index * self.shared.stride_bytes;
-        // SAFETY: `start + buffer_bytes` lies within the mapping, which was sized for all indices of the pool and
-        // lives as long as `shared`. An index is in one of the two lists or in one `PooledBuffer`, so only this one refers
-        // to these bytes, and the borrow of `self` keeps `deref_mut` away meanwhile.
-        unsafe { std::slice::from_raw_parts(self.shared.memory.start.add(start), self.shared.buffer_bytes) }
+        let Place { memory, start, len } = &self.place;
+        // SAFETY: `start + len` lies within the mapping, which was sized for all places in it and lives as long as
+        // `memory`. A place is in one list or in one `PooledBuffer`, so only this one refers to these bytes, and the
+        // borrow of `self` keeps `deref_mut` away meanwhile.
+        unsafe { std::slice::from_raw_parts(memory.start.add(*start), *len) }
     }
 }
 
 impl DerefMut for PooledBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let start = self.index * self.shared.stride_bytes;
+        let Place { memory, start, len } = &self.place;
         // SAFETY: as in `deref`; `&mut self` makes the borrow exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.shared.memory.start.add(start), self.shared.buffer_bytes) }
+        unsafe { std::slice::from_raw_parts_mut(memory.start.add(*start), *len) }
     }
+}
+
+/// The bytes of one buffer in a mapping. There is one for each, and no two overlap.
+struct Place {
+    memory: Arc<Memory>,
+    start: usize,
+    len: usize,
 }
 
 /// One anonymous mapping, used from its first huge page boundary on, and only through `start`.
@@ -241,17 +247,20 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_is_kept_is_replaced_while_there_are_spares() {
-        let pool = BufferPool::with_spares(1, 1, 64).unwrap();
+    fn a_buffer_that_is_kept_is_replaced_while_the_reserve_has_one() {
+        let reserve = BufferPool::new(1, 64).unwrap();
+        let (pool, other) =
+            (BufferPool::with_reserve(1, &reserve).unwrap(), BufferPool::with_reserve(1, &reserve).unwrap());
         let first = pool.take();
         assert!(pool.try_take().is_none());
         assert!(first.keep() && first.keep());
         let second = pool.take();
-        assert!(!second.keep());
+        assert!(!second.keep() && !other.take().keep(), "the reserve is of both");
         drop(first);
-        assert!(pool.try_take().is_none(), "what was kept becomes a spare one");
-        assert!(second.keep());
-        assert!(pool.try_take().is_some());
+        assert!(pool.try_take().is_none(), "what was kept goes to the reserve");
+        let third = other.take();
+        assert!(third.keep() && other.try_take().is_some() && !second.keep());
+        assert_eq!(second.as_ptr() as usize % 4096, 0);
     }
 
     #[test]

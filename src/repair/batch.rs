@@ -12,7 +12,9 @@ use crate::scrub::mend::{MAX_MEND_BYTES, ProvenBytes};
 use crate::units::{DeviceId, DevicePhysical};
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 /// Writes in flight per device, and reads of what was written.
 const AT_A_TIME: usize = 4;
@@ -133,7 +135,9 @@ impl<'a> Writer<'a> {
                 (devid, scope.spawn(move || write_device(&**device, writes, pool)))
             };
             let threads: Vec<_> = jobs.into_iter().map(start).collect();
-            threads.into_iter().filter_map(|(devid, thread)| Some((devid, thread.join().ok()?))).collect()
+            let join =
+                |thread: ScopedJoinHandle<'_, DeviceDone>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            threads.into_iter().map(|(devid, thread)| (devid, join(thread))).collect()
         })
     }
 }

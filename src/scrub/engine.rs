@@ -19,7 +19,7 @@ use super::progress::Progress;
 use super::selection::{Selection, has_parity};
 use super::sink::Tally;
 use super::stray::judge_stray;
-use super::stream::{Job, Lane, Scope, StripeCopy, Task, last_physical};
+use super::stream::{Job, Lane, Scope, StripeCopy, Task, last_physical, reserve};
 use super::sums::Sums;
 use super::window::{Run, RunKind, WINDOW_BYTES, Window};
 use super::{ScrubError, ScrubOptions};
@@ -58,10 +58,11 @@ impl<'a> Engine<'a> {
         log_blocks: Vec<ExtraBlock>,
         mending: Option<&'a Mending<'a>>,
     ) -> Result<Self, ScrubError> {
+        let reserve = mending.map(|_| reserve()).transpose().map_err(ScrubError::Memory)?;
         let lanes = fs
             .members()
             .map(|member| {
-                Lane::new(Arc::clone(member.device()), options.limit_bytes_per_second, mending.is_some())
+                Lane::new(Arc::clone(member.device()), options.limit_bytes_per_second, reserve.as_ref())
                     .map(|lane| (member.devid(), lane))
             })
             .collect::<Result<_, _>>()

@@ -21,8 +21,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Buffers per device: 8 x 1 MiB.
 const BUFFERS_PER_DEVICE: usize = 8;
-/// As many again as a repair may hold until their bytes are written and read back: 48 x 1 MiB. Memory only once used.
-const SPARES_PER_DEVICE: usize = 48;
+/// Buffers of all devices together that a repair may hold until their bytes are written and read back: 64 x 1 MiB.
+const HELD_BUFFERS: usize = 64;
+
+/// What stands in for buffers that a repair holds.
+pub(super) fn reserve() -> std::io::Result<BufferPool> {
+    BufferPool::new(HELD_BUFFERS, WINDOW_BYTES as usize)
+}
 
 /// One stripe of one window, read and verified.
 pub(super) struct StripeCopy {
@@ -106,11 +111,17 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// A lane for `device`; fails where there is no memory for its buffers. With `is_mending`, what is read may be held
-    /// for longer than a window.
-    pub(super) fn new(device: Arc<dyn ReadDevice>, limit: Option<u64>, is_mending: bool) -> std::io::Result<Self> {
-        let spares = if is_mending { SPARES_PER_DEVICE } else { 0 };
-        let pool = BufferPool::with_spares(BUFFERS_PER_DEVICE, spares, WINDOW_BYTES as usize)?;
+    /// A lane for `device`; fails where there is no memory for its buffers. With a reserve, what is read may be held for
+    /// longer than a window.
+    pub(super) fn new(
+        device: Arc<dyn ReadDevice>,
+        limit: Option<u64>,
+        reserve: Option<&BufferPool>,
+    ) -> std::io::Result<Self> {
+        let pool = match reserve {
+            Some(reserve) => BufferPool::with_reserve(BUFFERS_PER_DEVICE, reserve)?,
+            None => BufferPool::new(BUFFERS_PER_DEVICE, WINDOW_BYTES as usize)?,
+        };
         Ok(Self { device, pace: limit.map(Pace::new), pool, pending: Mutex::default(), arrived: Condvar::new() })
     }
 
