@@ -1,7 +1,8 @@
 //! Where reads land: a bounded pool of buffers on huge pages, and small aligned scratch.
 //!
 //! A disk takes only so many segments in one request; on 4 KiB pages a request of 1 MiB is cut up and costs half the
-//! speed. So all buffers of a pool are cut from one mapping that starts on a huge page.
+//! speed. So all buffers of a pool are cut from one mapping that starts on a huge page. With a reserve a pool comes to
+//! lend that one's buffers as well, which are cut alike.
 
 #![expect(unsafe_code, reason = "one mapping is lent out as disjoint slices")]
 
