@@ -1,8 +1,9 @@
 //! Everything that leaves the program: stdout, stderr, and report files that appear whole or not at all.
 
+use crate::text_file;
 use anyhow::Context as _;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Writes to stdout. A reader that went away is no error.
@@ -79,9 +80,8 @@ impl PendingFile {
 /// Only a text is replaced: `--report d1.img d2.img` is typed easily, and an image would be gone.
 fn is_replaceable(target: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(target.is_file(), "it exists and is not a file");
-    let mut start = Vec::new();
-    File::open(target)?.take(512).read_to_end(&mut start)?;
-    anyhow::ensure!(!start.contains(&0), "it exists and is not a text; remove it first if it is not needed");
+    let is_text = text_file::start(&mut File::open(target)?)?.is_some();
+    anyhow::ensure!(is_text, "it exists and is not a text; remove it first if it is not needed");
     Ok(())
 }
 

@@ -243,8 +243,7 @@ impl Job<'_> {
 
 /// The log is made when there is something to write, which may be hours away: that it can be is better known now.
 fn ensure_can_be_made(log: &Path) -> anyhow::Result<()> {
-    let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)
+    rustix::fs::access(FileLog::folder(log), Access::WRITE_OK | Access::EXEC_OK)
         .with_context(|| format!("the undo log {} cannot be made; --undo-log FILE puts it elsewhere", log.display()))
 }
 

@@ -1,5 +1,5 @@
-//! Reads a file of text that was named on the command line. A member named by mistake has zeros at its start, and is not
-//! read to its end to find out that it is none.
+//! Files of text that are named on the command line, and images that are named there by mistake: those have zeros at their
+//! start, and are not read to their end to find out.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,14 +8,18 @@ use std::path::Path;
 /// How much is looked at first.
 const START_BYTES: u64 = 4096;
 
-/// All bytes of a file that has none of zero at its start; a pipe will do.
+/// The start of a file; `None` where it is no text.
+pub(crate) fn start(file: &mut File) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    file.take(START_BYTES).read_to_end(&mut bytes)?;
+    Ok((!bytes.contains(&0)).then_some(bytes))
+}
+
+/// All bytes of a file that is text at its start; a pipe will do.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    file.by_ref().take(START_BYTES).read_to_end(&mut bytes)?;
-    if bytes.contains(&0) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no text"));
-    }
+    let no_text = || io::Error::new(io::ErrorKind::InvalidData, "it is no text");
+    let mut bytes = start(&mut file)?.ok_or_else(no_text)?;
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }

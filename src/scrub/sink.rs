@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const MIN_SURPLUS: usize = 64;
 
 /// The first findings in report order, and how many there are beyond.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FindingList {
     /// As they came: up to a quarter more than the cap, so that a push costs next to nothing on average.
     findings: Vec<Finding>,
@@ -54,8 +54,7 @@ impl FindingList {
 
     /// The findings in report order, and the number of those left out.
     pub(super) fn to_sorted(&self) -> (Vec<Finding>, u64) {
-        let FindingList { findings, cap, omitted } = self;
-        Self { findings: findings.clone(), cap: *cap, omitted: *omitted }.into_sorted()
+        self.clone().into_sorted()
     }
 
     pub(super) fn append(&mut self, other: Self) {

@@ -24,9 +24,13 @@ impl FileLog {
     pub fn create(path: &Path) -> io::Result<Self> {
         // It holds what was on a device that only root can read.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()?;
+        File::open(Self::folder(path))?.sync_all()?;
         Ok(Self { file })
+    }
+
+    /// The folder that the file's name goes into.
+    pub fn folder(path: &Path) -> &Path {
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 }
 
