@@ -236,6 +236,18 @@ fn findings_are_added_to_no_image_and_to_no_other_file() {
 }
 
 #[test]
+fn an_image_in_the_place_of_a_text_is_refused_with_a_way_out() {
+    let images = fixture::shared("raid1-crc32c");
+    for words in
+        [["repair", "--dry-run", "--from"], ["scrub", "--no-state", "--errors-from"], ["scrub", "--quiet", "--state"]]
+    {
+        let given = images.paths.iter().chain(&images.paths).map(|path| path.as_os_str()).skip(1);
+        let run = mirrortool(words.into_iter().map(std::ffi::OsStr::new).chain(given));
+        assert_refused(&run, &["it is no text", "images are named by themselves"]);
+    }
+}
+
+#[test]
 fn parity_is_not_judged_from_a_part_of_its_row() {
     let images = fixture::shared("raid6-4dev-crc32c");
     for narrow in [["--devid", "2"], ["--coverage", "one"]] {

@@ -123,6 +123,9 @@ fn for_io(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Some("run it as a user who may do that, or with sudo"),
         io::ErrorKind::StorageFull => Some("free some space, or choose another place for the file"),
+        io::ErrorKind::InvalidData => {
+            Some("reports, state, jobs and models are text; devices and images are named by themselves")
+        }
         _ => None,
     }
 }
