@@ -36,7 +36,11 @@ pub fn answered(answer: Answer, arguments: impl IntoIterator<Item = impl AsRef<O
         seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
         match answer.take_if(|_| seen.contains("[y/N]")) {
             Some(Answer::Type(line)) => writeln!(ours, "{line}").unwrap(),
-            Some(Answer::Interrupt) => kill_process(Pid::from_child(&child), Signal::INT).unwrap(),
+            Some(Answer::Interrupt) => {
+                kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+                // One that does not end by that is not waited for.
+                writeln!(ours, "n").unwrap();
+            }
             None => {}
         }
     }
