@@ -22,7 +22,7 @@ const FORBIDDEN: [(&str, &str, &[&str]); 10] = [
     ("print", "", &[]),
     ("eprintln", "", &[]),
     ("eprint", "", &[]),
-    ("unsafe", "", &["device/", "volume/raid56/"]),
+    ("unsafe", "", &["checksum/lanes/", "device/", "volume/raid56/"]),
 ];
 
 /// A source file: its path below `src/`, and its text.

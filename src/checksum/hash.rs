@@ -1,19 +1,14 @@
 //! Computing and comparing checksums. The algorithm is matched once per call, outside the loop over the sectors.
 //!
-//! Two algorithms have two implementations, each the faster at its job: `blake2` for one block, the many-at-once mode
-//! of `blake2b_simd` for a run; `crc32c` for one block, `crc-fast` for runs, whose sectors come from memory and not from
-//! the cache (2.7 times as fast there). All others find the CPU's instructions at run time and gain nothing from batches.
+//! Three algorithms have two implementations, each the faster at its job: `blake2` and `sha2` for one block, lanes side
+//! by side (`lanes`) for runs; `crc32c` for one block, `crc-fast` for runs, whose sectors come from memory and not from
+//! the cache (2.7 times as fast there). All find the CPU's instructions at run time.
 
+use super::lanes::Lanes;
 use super::{ChecksumType, Digest};
 use blake2::Blake2b256;
-use blake2b_simd::Params;
-use blake2b_simd::many::{HashManyJob, hash_many};
 use crc_fast::CrcAlgorithm;
 use sha2::{Digest as _, Sha256};
-use smallvec::SmallVec;
-
-/// Sectors hashed side by side by `BLAKE2b`: two rounds of the four lanes of AVX2.
-const BLAKE2B_BATCH: usize = 8;
 
 impl ChecksumType {
     /// The checksum of one block.
@@ -59,8 +54,8 @@ impl ChecksumType {
         match self {
             Self::Crc32c => sectors.for_each(|(index, sector)| visit(index, &crc32c_bytes_of_run(sector))),
             Self::Xxhash64 => sectors.for_each(|(index, sector)| visit(index, &xxhash64_bytes(sector))),
-            Self::Sha256 => sectors.for_each(|(index, sector)| visit(index, &Sha256::digest(sector))),
-            Self::Blake2b => each_blake2b(data, sector_bytes.max(1), visit),
+            Self::Sha256 => Lanes::chosen().each_sha256(data, sector_bytes.max(1), visit),
+            Self::Blake2b => Lanes::chosen().each_blake2b(data, sector_bytes.max(1), visit),
         }
     }
 }
@@ -76,17 +71,4 @@ fn crc32c_bytes_of_run(sector: &[u8]) -> [u8; 4] {
 
 fn xxhash64_bytes(data: &[u8]) -> [u8; 8] {
     xxhash_rust::xxh64::xxh64(data, 0).to_le_bytes()
-}
-
-fn each_blake2b(data: &[u8], sector_bytes: usize, visit: &mut impl FnMut(usize, &[u8])) {
-    let mut params = Params::new();
-    params.hash_length(32);
-    for (batch_index, batch) in data.chunks(sector_bytes.saturating_mul(BLAKE2B_BATCH)).enumerate() {
-        let mut jobs: SmallVec<[HashManyJob<'_>; BLAKE2B_BATCH]> =
-            batch.chunks(sector_bytes).map(|sector| HashManyJob::new(&params, sector)).collect();
-        hash_many(jobs.iter_mut());
-        for (index, job) in jobs.iter().enumerate() {
-            visit(batch_index * BLAKE2B_BATCH + index, job.to_hash().as_bytes());
-        }
-    }
 }

@@ -6,6 +6,7 @@
 mod digest;
 mod flipped;
 mod hash;
+mod lanes;
 #[cfg(test)]
 mod tests;
 
