@@ -5,6 +5,7 @@ use crate::repairing::NoConsent;
 use crate::sittings::StateInUse;
 use mirrortool::device::DeviceError;
 use mirrortool::filesystem::OpenError;
+use mirrortool::format::{Conversion, UnsupportedFeature};
 use mirrortool::repair::undo::UndoError;
 use mirrortool::repair::{Refusal, RepairError};
 use mirrortool::report::ReadError;
@@ -72,10 +73,29 @@ fn for_set(error: &SetError) -> Option<&'static str> {
         SetError::TwoFilesystems { .. } => {
             Some("give the members of one file system; blkid tells which belong together")
         }
-        SetError::Unsupported { .. } => {
-            Some("nothing was read or written; use btrfs-progs of the kernel that wrote it")
-        }
+        SetError::Unsupported { feature, .. } => Some(for_feature(*feature)),
         _ => None,
+    }
+}
+
+/// Work that was cut off is finished by whoever began it.
+fn for_feature(feature: UnsupportedFeature) -> &'static str {
+    let UnsupportedFeature::ConversionUnderway { conversion } = feature else {
+        return "nothing was read or written; use the btrfs-progs of the kernel that wrote it";
+    };
+    match conversion {
+        Conversion::Fsid => {
+            "finish it with the same command: btrfstune -u DEVICE (or -U UUID), of the version that began it"
+        }
+        Conversion::MetadataUuid => {
+            "finish it with the same command: btrfstune -m DEVICE (or -M UUID), with all members attached"
+        }
+        Conversion::BlockGroupTree => {
+            "finish it with the same command: btrfstune --convert-to-block-group-tree DEVICE (or --convert-from-block-group-tree)"
+        }
+        Conversion::DataChecksums | Conversion::MetadataChecksums => {
+            "finish it with the same command: btrfstune --csum TYPE DEVICE, of the version that began it"
+        }
     }
 }
 
@@ -94,7 +114,7 @@ fn for_refusal(error: &Refusal) -> Option<&'static str> {
             Some("unmount the file system, then: btrfs device scan --forget, losetup -d for loop devices")
         }
         Refusal::Device(error) => for_device(error),
-        Refusal::Unsupported(_) => Some("nothing was written; use the btrfs-progs of the kernel that wrote it"),
+        Refusal::Unsupported(feature) => Some(for_feature(*feature)),
         Refusal::SplitBrain(_) => Some(
             "decide which one is wanted and give that one alone with --degraded; add the other as a new device later",
         ),
@@ -139,5 +159,19 @@ mod tests {
         let error = anyhow::Error::new(DeviceError::Empty { path: "d1.img".into() }).context("cannot open the set");
         assert!(for_error(&error).is_some_and(|advice| advice.contains("medium")));
         assert_eq!(for_error(&anyhow::anyhow!("else")), None);
+    }
+
+    #[test]
+    fn each_conversion_has_the_command_that_finishes_it() {
+        let command = |conversion| {
+            let feature = UnsupportedFeature::ConversionUnderway { conversion };
+            let at = mirrortool::format::SUPERBLOCK_OFFSETS[0];
+            let error = SetError::Unsupported { path: "d1.img".into(), at, feature };
+            for_error(&anyhow::Error::new(error)).unwrap_or_default().to_owned()
+        };
+        let options = ["-u DEVICE", "-m DEVICE", "--convert-to-block-group-tree DEVICE", "--csum TYPE", "--csum TYPE"];
+        for (conversion, option) in Conversion::ALL.into_iter().zip(options) {
+            assert!(command(conversion).contains(&format!("btrfstune {option}")), "{conversion}");
+        }
     }
 }

@@ -139,27 +139,79 @@ pub enum UnsupportedFeature {
         /// From 0.
         bit: u32,
     },
-    /// A conversion was interrupted, and blocks of both forms are present.
-    #[error("an interrupted conversion has to be finished first: {what} (super block flag bit {bit})")]
+    /// A conversion was cut off, and blocks of both forms may be present.
+    #[error("an interrupted conversion has to be finished first: {conversion} (super block flag bit {})", .conversion.bit())]
     ConversionUnderway {
         /// What is being converted.
-        what: &'static str,
+        conversion: Conversion,
+    },
+    /// A super block flag that has no name here: nobody knows what it does to the trees.
+    #[error("state not known: super block flag bit {bit}")]
+    UnknownFlag {
         /// From 0.
         bit: u32,
     },
 }
 
-const CONVERSIONS: [(SuperFlags, &str); 4] = [
-    (SuperFlags::CHANGING_FSID, "change of the fsid"),
-    (SuperFlags::CHANGING_BG_TREE, "block group tree"),
-    (SuperFlags::CHANGING_DATA_CSUM, "change of the data checksums"),
-    (SuperFlags::CHANGING_META_CSUM, "change of the metadata checksums"),
-];
+/// Work of `btrfstune` that was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Conversion {
+    /// The fsid in every block.
+    #[error("change of the fsid (uuid) in all blocks")]
+    Fsid,
+    /// The fsid in the super blocks alone; the blocks keep theirs as the metadata uuid.
+    #[error("change of the fsid (uuid) in the super blocks, with a metadata_uuid")]
+    MetadataUuid,
+    /// To a block group tree, or back.
+    #[error("conversion to or from the block group tree")]
+    BlockGroupTree,
+    /// The checksums of data.
+    #[error("change of the data checksums")]
+    DataChecksums,
+    /// The checksums of tree blocks and super blocks.
+    #[error("change of the metadata checksums")]
+    MetadataChecksums,
+}
 
-/// Whether a file system with these features and flags can be read. The lowest offending bit is named.
+impl Conversion {
+    /// All of them, by bit.
+    pub const ALL: [Self; 5] =
+        [Self::Fsid, Self::MetadataUuid, Self::BlockGroupTree, Self::DataChecksums, Self::MetadataChecksums];
+
+    /// The flag that says so in the super blocks.
+    pub fn flag(self) -> SuperFlags {
+        match self {
+            Self::Fsid => SuperFlags::CHANGING_FSID,
+            Self::MetadataUuid => SuperFlags::CHANGING_FSID_V2,
+            Self::BlockGroupTree => SuperFlags::CHANGING_BG_TREE,
+            Self::DataChecksums => SuperFlags::CHANGING_DATA_CSUM,
+            Self::MetadataChecksums => SuperFlags::CHANGING_META_CSUM,
+        }
+    }
+
+    /// The number of that flag, from 0.
+    pub fn bit(self) -> u32 {
+        self.flag().bits().trailing_zeros()
+    }
+}
+
+/// States in which a file system can be read (kernel: `BTRFS_SUPER_FLAG_SUPP`, which refuses all others).
+const SUPPORTED_FLAGS: SuperFlags = SuperFlags::WRITTEN
+    .union(SuperFlags::RELOC)
+    .union(SuperFlags::ERROR)
+    .union(SuperFlags::SEEDING)
+    .union(SuperFlags::METADUMP)
+    .union(SuperFlags::METADUMP_V2);
+
+/// Whether a file system with these features and flags can be read. Of the bits that prevent it the lowest is named, a
+/// conversion before the others: it may be what the others came with.
 pub(super) fn check_readable(incompat: IncompatFlags, flags: SuperFlags) -> Result<(), UnsupportedFeature> {
-    if let Some((flag, what)) = CONVERSIONS.iter().find(|(flag, _)| flags.contains(*flag)) {
-        return Err(UnsupportedFeature::ConversionUnderway { what, bit: flag.bits().trailing_zeros() });
+    if let Some(conversion) = Conversion::ALL.into_iter().find(|conversion| flags.contains(conversion.flag())) {
+        return Err(UnsupportedFeature::ConversionUnderway { conversion });
+    }
+    let unknown = flags.difference(SUPPORTED_FLAGS);
+    if !unknown.is_empty() {
+        return Err(UnsupportedFeature::UnknownFlag { bit: unknown.bits().trailing_zeros() });
     }
     let unsupported = incompat.difference(SUPPORTED_INCOMPAT);
     if unsupported.is_empty() {
@@ -201,10 +253,23 @@ mod tests {
     #[test]
     fn interrupted_conversions_are_refused_but_seeds_and_dumps_are_read() {
         let refused = |flags| check_readable(IncompatFlags::empty(), flags);
-        for (flag, _) in CONVERSIONS {
-            assert!(matches!(refused(flag), Err(UnsupportedFeature::ConversionUnderway { .. })), "{flag:?}");
+        for conversion in Conversion::ALL {
+            let others = SuperFlags::WRITTEN | SuperFlags::from_bits_retain(1 << 3);
+            let underway = UnsupportedFeature::ConversionUnderway { conversion };
+            assert_eq!(refused(conversion.flag() | others), Err(underway), "{conversion}");
         }
+        assert_eq!(Conversion::ALL.map(Conversion::bit), [35, 36, 38, 39, 40]);
         assert_eq!(refused(SuperFlags::WRITTEN | SuperFlags::SEEDING | SuperFlags::METADUMP_V2), Ok(()));
+        assert_eq!(refused(SuperFlags::RELOC | SuperFlags::ERROR | SuperFlags::METADUMP), Ok(()));
+    }
+
+    #[test]
+    fn every_flag_without_a_name_is_refused_by_its_number() {
+        let known = [0, 1, 2, 32, 33, 34, 35, 36, 38, 39, 40];
+        for bit in (0..u64::BITS).filter(|bit| !known.contains(bit)) {
+            let refused = check_readable(IncompatFlags::empty(), SuperFlags::from_bits_retain(1 | 1 << bit));
+            assert_eq!(refused, Err(UnsupportedFeature::UnknownFlag { bit }));
+        }
     }
 
     #[test]

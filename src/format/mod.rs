@@ -10,7 +10,7 @@ pub(crate) mod testing;
 mod tree_checker;
 pub mod types;
 
-pub use features::{CompatRoFlags, IncompatFlags, SuperFlags, UnsupportedFeature};
+pub use features::{CompatRoFlags, Conversion, IncompatFlags, SuperFlags, UnsupportedFeature};
 pub(crate) use key::DiskKey;
 pub use key::Key;
 pub use superblock::{

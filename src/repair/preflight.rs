@@ -89,7 +89,12 @@ pub enum SplitProof {
 
 /// Refuses file systems that this program does not understand well enough to write to.
 pub fn check_may_write(fs: &Filesystem) -> Result<(), Refusal> {
-    fs.superblock().check_writable()?;
+    for member in fs.set().members() {
+        let copies = member.superblock_copies().iter().filter_map(|copy| copy.state.as_ref().ok());
+        for copy in copies.filter(|copy| copy.fsid() == member.fsid()) {
+            copy.check_writable()?;
+        }
+    }
     if fs.superblock().is_metadump() {
         return Err(Refusal::Metadump);
     }

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     let mut notes: Vec<String> = fs.set().warnings().iter().map(ToString::to_string).collect();
     notes.extend(fs.notes().iter().cloned());
+    notes.extend(fs.superblock().unknown_features().map(|feature| feature.to_string()));
     if fs.superblock().is_metadump() {
         notes.push("this is a metadata dump (btrfs-image): it has no data, so no data was read".to_owned());
     }

@@ -55,6 +55,7 @@ impl DeviceSet {
                 Err((path, why)) => return Err(SetError::NotBtrfs { path, why }),
             }
         }
+        refuse_unsupported(&probed)?;
         let fsid = chosen_fsid(&probed).ok_or(SetError::Empty)?;
         let (members, others): (Vec<_>, Vec<_>) = probed.into_iter().partition(|member| member.fsid() == fsid);
         let (seeds, foreign): (Vec<_>, Vec<_>) = others.into_iter().partition(|member| member.is_seed());
@@ -66,8 +67,6 @@ impl DeviceSet {
         // Of the newest the first given: `max_by_key` takes the last.
         let newest = members.iter().rev().max_by_key(|member| member.generation()).ok_or(SetError::Empty)?;
         let superblock = newest.superblock().clone();
-        let feature = |feature| SetError::Unsupported { path: newest.path().to_owned(), feature };
-        superblock.check_supported().map_err(feature)?;
         let mut set = Self { options, members, seeds, missing: Vec::new(), warnings, superblock };
         set.note_stale();
         Ok(set)
@@ -225,6 +224,21 @@ fn refuse_same_files(opened: &[Opened]) -> Result<(), SetError> {
     for device in opened {
         if let Some(first) = seen.insert(device.identity, &device.path) {
             return Err(SetError::SameFile { first: first.clone(), second: device.path.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what any super block copy of any device says that is not understood, whatever its age: work that was cut off
+/// may have reached one copy and not the next, and the devices need not agree on the fsid any more. A copy that is left
+/// over from another file system has no say.
+fn refuse_unsupported(probed: &[Arc<Member>]) -> Result<(), SetError> {
+    for member in probed {
+        let own = |copy: &&Superblock| copy.fsid() == member.fsid() || copy.dev_item().uuid == member.uuid();
+        for copy in member.superblock_copies().iter().filter_map(|copy| copy.state.as_ref().ok()).filter(own) {
+            let refused =
+                |feature| SetError::Unsupported { path: member.path().to_owned(), at: copy.bytenr(), feature };
+            copy.check_supported().map_err(refused)?;
         }
     }
     Ok(())

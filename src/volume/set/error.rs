@@ -2,7 +2,7 @@
 //! said where the command line is known.
 
 use crate::format::UnsupportedFeature;
-use crate::units::{DeviceId, Generation};
+use crate::units::{DeviceId, Generation, Physical};
 use crate::volume::NotBtrfs;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -64,10 +64,12 @@ pub enum SetError {
         second_fsid: Uuid,
     },
     /// The file system needs something that is not understood.
-    #[error("{path}: {feature}", path = .path.display())]
+    #[error("{path}: super block at {at}: {feature}", path = .path.display())]
     Unsupported {
         /// The device whose super block says so.
         path: PathBuf,
+        /// Which of its copies: the first that does.
+        at: Physical,
         /// What.
         feature: UnsupportedFeature,
     },

@@ -168,8 +168,9 @@ fn nothing_at_all_is_said_to_be_nothing() {
 
 #[test]
 fn an_unsupported_feature_is_named() {
-    let zoned = Super { incompat: 1 | 1 << 12, ..Super::new(FS, 1) };
-    assert_eq!(refusal(vec![member("d1", zoned)], STRICT), "d1: feature not supported: zoned (incompat bit 12)");
+    let remapped = Super { incompat: 1 | 1 << 17, ..Super::new(FS, 1) };
+    let expect = "d1: super block at 65536: feature not supported: remap-tree (incompat bit 17)";
+    assert_eq!(refusal(vec![member("d1", remapped)], STRICT), expect);
 }
 
 #[test]
@@ -257,4 +258,44 @@ fn a_seed_of_others_is_a_foreign_device() {
     assert_eq!(set.reconcile(&items()).unwrap_err().to_string(), expect);
     let (set, warnings) = settled(pair_and(member("s", seed)), &items(), DEGRADED);
     assert_eq!((names(&set), warnings.len()), (vec!["d1", "d2"], 1));
+}
+
+/// Each member, each copy, each order, each age; also where the fsid of one member has been changed already.
+#[test]
+fn what_one_copy_of_one_member_says_is_not_understood_refuses_the_set() {
+    let flagged = |flags, incompat, at| {
+        let plain = Super::new(FS, 2);
+        let mut device = plain.device();
+        let odd = Super { flags: 1 | flags, incompat: 1 | incompat, generation: 9, ..plain };
+        for (place, bytes) in device.pieces.iter_mut().filter(|(place, _)| *place == at) {
+            *bytes = odd.bytes(*place);
+        }
+        opened("d2", device)
+    };
+    let bits = [35, 36, 38, 39, 40, 3, 37, 63].map(|bit| (1_u64 << bit, 0_u64)).into_iter();
+    for (flags, incompat) in bits.chain([(0, 1 << 15), (0, 1 << 40), (0, 1 << 13)]) {
+        let bit = (flags | incompat).trailing_zeros();
+        for (at, options) in [(64 << 10, STRICT), (64 << 20, STRICT), (64 << 20, DEGRADED)] {
+            let first = || member("d1", Super::new(FS, 1));
+            for devices in [vec![first(), flagged(flags, incompat, at)], vec![flagged(flags, incompat, at), first()]] {
+                let message = refusal(devices, options);
+                assert!(message.starts_with(&format!("d2: super block at {at}: ")), "{message}");
+                assert!(message.contains(&format!("bit {bit}")), "{message}");
+            }
+        }
+    }
+    let renamed = Super { flags: 1 | 1 << 36, incompat: 1 | 1 << 10, ..Super::new(OTHER, 2) };
+    let renamed = Super { metadata_uuid: Uuid::from_u128(FS), ..renamed };
+    let message = refusal(vec![member("d1", Super::new(FS, 1)), member("d2", renamed)], STRICT);
+    assert!(message.contains("change of the fsid (uuid)"), "{message}");
+}
+
+#[test]
+fn a_copy_left_over_from_another_file_system_has_no_say_in_features() {
+    let mut device = Super::new(FS, 1).device();
+    let other = Super { flags: 1 | 1 << 36, ..Super::new(OTHER, 7) };
+    for (place, bytes) in device.pieces.iter_mut().filter(|(place, _)| *place == 64 << 20) {
+        *bytes = other.bytes(*place);
+    }
+    assert!(DeviceSet::assemble(vec![opened("d1", device)], STRICT).is_ok());
 }
