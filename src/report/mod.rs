@@ -1,13 +1,15 @@
-//! Results as text, JSON, YAML, Prometheus metrics and btrfs's own status file. The only module that knows serde: the output formats are mirror structs here, one
+//! Results as text, JSON, YAML, a page of HTML, Prometheus metrics and btrfs's own status file. The only module that knows serde: the output formats are mirror structs here, one
 //! reviewed place, and not an accident of field names elsewhere. Gets a writer, never opens a file, decides nothing.
 
 mod bench;
 mod btrfs_status;
+mod device_map;
 mod document;
 mod human;
 mod line;
 mod model;
 mod owner;
+mod page;
 mod plot;
 mod prometheus;
 mod read;
@@ -24,11 +26,13 @@ pub use bench::{
     write_matrix_document, write_matrix_text, write_policy_csv, write_policy_document, write_policy_text,
 };
 pub use btrfs_status::{btrfs_status_file_name, write_btrfs_status};
+pub use device_map::{Area, Contents, DeviceMap, device_maps};
 pub use document::{Encoding, WriteError, write_document, write_finding_line};
 pub use human::date;
 pub use line::FindingLine;
 pub use model::{ModelError, read_model, write_model};
 pub use owner::subvolume_name;
+pub use page::{PageOptions, write_page};
 pub use plot::{PlotError, plot_layout, plot_policies};
 pub use prometheus::write_metrics;
 pub use read::{ReadError, SavedReport, read_report};

@@ -43,7 +43,7 @@ pub fn subvolume_name(subvolume: &Subvolume) -> String {
 }
 
 /// The path from the top of the file system.
-fn full_path(file: &FileUse) -> String {
+pub(super) fn full_path(file: &FileUse) -> String {
     let subvolume = match &file.subvolume.path {
         Some(path) if path.is_empty() => String::new(),
         _ => subvolume_name(&file.subvolume),

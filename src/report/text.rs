@@ -204,16 +204,21 @@ fn missing(out: &mut dyn Write, outcome: &ScrubOutcome) -> io::Result<()> {
 
 /// The sum in words, each number with its unit and the number of devices it is spread over.
 fn result(out: &mut dyn Write, outcome: &ScrubOutcome) -> io::Result<()> {
+    result_phrases(outcome).map_or(Ok(()), |phrases| field(out, "Result", &phrases))
+}
+
+/// The same as one line; `None` where nothing bad was found.
+pub(super) fn result_phrases(outcome: &ScrubOutcome) -> Option<String> {
     let mut parts: Vec<String> = SUMS.iter().filter_map(|sum| sum.phrase(outcome)).collect();
     parts.extend(OTHER_UNITS.iter().flat_map(|sum| sum.phrases(outcome)));
     if parts.is_empty() {
-        return Ok(());
+        return None;
     }
     if outcome.status == Status::Interrupted {
         let (done, total) = (human::size(outcome.bytes_scrubbed), human::size(outcome.bytes_total));
         parts.push(format!("stopped after {done} of {total}"));
     }
-    field(out, "Result", &parts.join("; "))
+    Some(parts.join("; "))
 }
 
 /// One number of the result: its unit, what it counts, where it stands.
