@@ -9,6 +9,8 @@ use mirrortool::format::{Conversion, UnsupportedFeature};
 use mirrortool::repair::undo::UndoError;
 use mirrortool::repair::{Refusal, RepairError};
 use mirrortool::report::ReadError;
+use mirrortool::scrub::finding::RepairState;
+use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::volume::{NotBtrfs, SetError};
 use std::error::Error;
 use std::io;
@@ -16,6 +18,39 @@ use std::io;
 /// The advice for the first cause of the chain that has one.
 pub(crate) fn for_error(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(for_cause)
+}
+
+/// What to do after a run, a sentence each.
+pub(crate) fn for_outcome(command: &str, outcome: &ScrubOutcome) -> Vec<String> {
+    let mut advice = Vec::new();
+    let mut say = |applies: bool, what: &str| {
+        if applies {
+            advice.push(what.to_owned());
+        }
+    };
+    let totals = &outcome.totals;
+    let is_lost = totals.uncorrectable_errors > 0;
+    say(is_lost, "Take the files that are named below from a backup, or delete them: their bytes are lost here.");
+    say(is_lost, "Where trees are hit, do not write to the file system before what can be read is copied away.");
+    let differs = totals.nodatasum_mismatch > 0;
+    say(
+        differs,
+        "Data without checksum differs between its copies: \"mirrortool repair --prefer-devid N\" takes one side.",
+    );
+    let is_scrub = command == "scrub" && matches!(outcome.verdict, Verdict::Correctable | Verdict::Uncorrectable);
+    let correctable = is_scrub && outcome.findings.iter().any(|f| f.repair == RepairState::Possible);
+    say(
+        correctable,
+        "\"mirrortool repair\" corrects what is correctable, and \"mirrortool repair undo\" takes it back.",
+    );
+    let missing = !outcome.filesystem.missing_devids.is_empty();
+    say(missing, "Give the missing devices, or replace them: without them nothing more may be lost.");
+    say(totals.read_errors > 0, "Look at the health of the devices with read errors: smartctl -a.");
+    say(
+        outcome.status == Status::Interrupted,
+        "The run did not get to its end: \"--resume\" goes on where it stopped.",
+    );
+    advice
 }
 
 fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {

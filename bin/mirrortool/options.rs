@@ -1,5 +1,6 @@
 //! Groups of options that several commands share.
 
+use crate::advice;
 use crate::exit;
 use crate::output::{self, PendingFile};
 use anyhow::ensure;
@@ -7,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mirrortool::device::{DeviceError, IoEngine, identity, open_read, users_of};
 use mirrortool::filesystem::{Filesystem, OpenOptions};
-use mirrortool::report::{self, Encoding, Report, TextOptions};
+use mirrortool::report::{self, DeviceMap, Encoding, PageOptions, Report, TextOptions};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::scrub::owners_of;
 use mirrortool::tree::ReadaheadMode;
@@ -153,7 +154,7 @@ pub(crate) struct ReportOptions {
     #[arg(short = 'R', long)]
     pub(crate) raw: bool,
 
-    /// Write the whole report to FILE too; .json, .yaml and .txt choose its form, else --format does
+    /// Write the whole report to FILE too; .json, .yaml, .txt and .html choose its form, else --format does
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 
@@ -211,6 +212,7 @@ impl ReportOptions {
             file: pending(self.report.as_deref())?,
             metrics: pending(self.metrics.as_deref())?,
             status: pending(status.as_deref())?,
+            maps: Vec::new(),
             utc_offset,
         })
     }
@@ -259,16 +261,26 @@ pub(crate) struct ReportSink<'a> {
     file: Option<PendingFile>,
     metrics: Option<PendingFile>,
     status: Option<PendingFile>,
+    maps: Vec<DeviceMap>,
     utc_offset: UtcOffset,
 }
 
 impl ReportSink<'_> {
+    /// What lies where on the devices, for a report that draws it.
+    pub(crate) fn with_maps(self, maps: Vec<DeviceMap>) -> Self {
+        Self { maps, ..self }
+    }
+
     /// Writes the files and prints.
     pub(crate) fn write(self, report: Report<'_>) -> anyhow::Result<()> {
         let screen = self.options.text(self.utc_offset);
         if let (Some(file), Some(path)) = (self.file, &self.options.report) {
             let all = TextOptions { max_findings: usize::MAX, max_files: usize::MAX, more_advice: "", ..screen };
-            file.publish(&render(report, self.options.file_format(path), &all)?)?;
+            let content = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("html") => page(report, &self.maps, self.utc_offset)?,
+                _ => render(report, self.options.file_format(path), &all)?,
+            };
+            file.publish(&content)?;
         }
         if let Some(metrics) = self.metrics {
             metrics.publish(&rendered(|out| report::write_metrics(report, out))?)?;
@@ -288,6 +300,13 @@ impl ReportSink<'_> {
 fn rendered(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     write(&mut out)?;
+    Ok(out)
+}
+
+fn page(report: Report<'_>, maps: &[DeviceMap], utc_offset: UtcOffset) -> anyhow::Result<Vec<u8>> {
+    let advice = advice::for_outcome(report.command, report.outcome);
+    let mut out = Vec::new();
+    report::write_page(report, &PageOptions { maps, advice: &advice, utc_offset }, &mut out)?;
     Ok(out)
 }
 

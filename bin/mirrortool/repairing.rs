@@ -11,7 +11,7 @@ use mirrortool::repair::{
     ApplyOptions, FromBadCopies, Journal, LogStore, PlanOptions, Planned, RepairSummary, Target, apply, check_unused,
     plan, repair_at_once,
 };
-use mirrortool::report::{RepairReport, Report, SavedReport, read_report};
+use mirrortool::report::{RepairReport, Report, SavedReport, device_maps, read_report};
 use mirrortool::scrub::mend::{Choice, Salvage};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
@@ -127,6 +127,8 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
     };
     let outcome = &mut done.planned.outcome;
     job.report.name_owners(&filesystem, outcome);
+    let is_whole = outcome.status == Status::Finished && from.is_none();
+    let sink = sink.with_maps(device_maps(&filesystem, |_, _| is_whole));
     if omitted > 0 {
         outcome.notes.push(format!("{omitted} findings are not listed in the report and were not looked at"));
         outcome.verdict = outcome.verdict.max(Verdict::Correctable);

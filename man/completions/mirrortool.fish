@@ -67,7 +67,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l findings
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l format -d 'The form of the report on stdout' -r -f -a "text\t'For people; that of a scrub as btrfs scrub status'
 json\t'For programs'
 yaml\t'For programs and people'"
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l report -d 'Write the whole report to FILE too; .json, .yaml and .txt choose its form, else --format does' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l report -d 'Write the whole report to FILE too; .json, .yaml, .txt and .html choose its form, else --format does' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l metrics -d 'Write metrics in Prometheus\' text format to FILE, for the node exporter\'s textfile collector' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l btrfs-status -d 'Store the result where "btrfs scrub status" looks for it: in DIR, or /var/lib/btrfs' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l max-findings -d 'Keep at most N findings for the report; the rest is counted' -r
@@ -103,7 +103,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l format -d 'The form of the report on stdout' -r -f -a "text\t'For people; that of a scrub as btrfs scrub status'
 json\t'For programs'
 yaml\t'For programs and people'"
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l report -d 'Write the whole report to FILE too; .json, .yaml and .txt choose its form, else --format does' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l report -d 'Write the whole report to FILE too; .json, .yaml, .txt and .html choose its form, else --format does' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l metrics -d 'Write metrics in Prometheus\' text format to FILE, for the node exporter\'s textfile collector' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l btrfs-status -d 'Store the result where "btrfs scrub status" looks for it: in DIR, or /var/lib/btrfs' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l max-findings -d 'Keep at most N findings for the report; the rest is counted' -r

@@ -80,6 +80,19 @@ impl Selection {
             && self.done_sections.is_empty()
     }
 
+    /// Is all that this block group has on this device looked at, in a file system at `now`?
+    pub fn is_whole_on(&self, devid: DeviceId, chunk: &Chunk, now: Generation) -> bool {
+        let no_part = self.since.is_none() && self.places.is_none() && !self.done_sections_in(chunk);
+        let kinds = (!chunk.holds_data() || self.includes(Kinds::DATA, chunk))
+            && (!chunk.holds_metadata() || self.includes(Kinds::METADATA, chunk))
+            && (!has_parity(chunk) || self.kinds.contains(Kinds::PARITY));
+        no_part && kinds && self.copies != Copies::One && self.wants_device(devid) && self.wants_chunk(chunk, now)
+    }
+
+    fn done_sections_in(&self, chunk: &Chunk) -> bool {
+        self.done_sections.range(chunk.start()..chunk.end()).next().is_some()
+    }
+
     /// Are copies on this device told of?
     pub(super) fn wants_device(&self, devid: DeviceId) -> bool {
         !matches!(self.copies, Copies::OnDevice(only) if only != devid)

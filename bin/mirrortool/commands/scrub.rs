@@ -138,7 +138,11 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let filesystem = now.as_ref().unwrap_or(&filesystem);
     tell_of_choices(filesystem, &mut outcome);
     args.report.name_owners(filesystem, &mut outcome);
-    sink.write(Report { command: "scrub", outcome: &outcome, repair: None })?;
+    let now = outcome.filesystem.generation;
+    let is_finished = outcome.status == Status::Finished;
+    let maps =
+        report::device_maps(filesystem, |devid, chunk| is_finished && options.selection.is_whole_on(devid, chunk, now));
+    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None })?;
     Ok(args.report.exit_code(&outcome))
 }
 

@@ -20,14 +20,14 @@ use std::io::Write;
 use time::UtcOffset;
 
 /// What a page shows beside the report itself.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct PageOptions<'a> {
     /// What lies where, of the devices that are there.
     pub maps: &'a [DeviceMap],
     /// What the reader should do next, a sentence each.
     pub advice: &'a [String],
     /// The time zone that dates are shown in.
-    pub utc_offset: Option<UtcOffset>,
+    pub utc_offset: UtcOffset,
 }
 
 /// Writes the report as a page.
@@ -100,7 +100,6 @@ impl Body<'_> {
         }
         writeln!(f, "</header>\n<dl id=\"summary\">")?;
         let info = &outcome.filesystem;
-        let offset = self.options.utc_offset.unwrap_or(UtcOffset::UTC);
         let rate = human::per_second(human::rate(outcome.bytes_scrubbed, outcome.duration));
         let missing: Vec<_> = info.missing_devids.iter().map(ToString::to_string).collect();
         let status = if outcome.status == Status::Finished { "finished" } else { "interrupted" };
@@ -109,7 +108,7 @@ impl Body<'_> {
             ("Label", printable(info.label.as_bytes())),
             ("Command", self.report.command.to_owned()),
             ("Status", status.to_owned()),
-            ("Started", human::date(outcome.started, offset)),
+            ("Started", human::date(outcome.started, self.options.utc_offset)),
             ("Duration", human::clock(outcome.duration)),
             ("Read", format!("{} of {}", human::size(outcome.bytes_scrubbed), human::size(outcome.bytes_total))),
             ("Rate", rate),
@@ -133,7 +132,7 @@ impl Body<'_> {
             ("data", "data"),
             ("metadata", "metadata"),
             ("system", "system"),
-            ("unread", "allocated, not read in this run"),
+            ("unread", "allocated, not read to its end in this run"),
             ("free", "not allocated"),
             ("lost", "uncorrectable or undecidable"),
             ("correctable", "correctable"),

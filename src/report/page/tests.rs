@@ -8,7 +8,7 @@ use crate::units::{DeviceId, Physical};
 
 fn page(outcome: &ScrubOutcome, maps: &[DeviceMap]) -> String {
     let advice = ["take <the files> from a backup".to_owned()];
-    let options = PageOptions { maps, advice: &advice, utc_offset: None };
+    let options = PageOptions { maps, advice: &advice, utc_offset: UtcOffset::UTC };
     let mut out = Vec::new();
     write_page(Report { command: "scrub", outcome, repair: None }, &options, &mut out).expect("memory");
     String::from_utf8(out).expect("text")
