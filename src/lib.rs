@@ -5,6 +5,7 @@ pub mod checksum;
 pub mod device;
 pub mod filesystem;
 pub mod format;
+pub mod lease;
 pub mod md;
 pub mod owners;
 pub mod repair;

@@ -12,15 +12,15 @@ use common::overlay::{MemoryLog, Overlay, Power, Writes};
 use common::{check_all, library, recipe};
 use mirrortool::device::{ReadDevice, Survivors, WriteDevice};
 use mirrortool::filesystem::Filesystem;
+use mirrortool::lease::WriteLease;
 use mirrortool::repair::journal::{Journal, LogHeader, LogMember, LogReader};
 use mirrortool::repair::undo::UndoPlan;
-use mirrortool::repair::{ApplyOptions, LogStore, PlanOptions, RepairSummary, Target, apply, plan, repair_at_once};
+use mirrortool::repair::{ApplyOptions, LogStore, PlanOptions, RepairSummary, apply, plan, repair_at_once};
 use mirrortool::scrub::finding::Finding;
 use mirrortool::scrub::mend::Choice;
 use mirrortool::scrub::outcome::{ScrubOutcome, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions};
 use mirrortool::units::Physical;
-use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -71,9 +71,9 @@ impl Case {
         let options = PlanOptions { scrub: &scrub, choice: Choice::Nobody, salvage: None, from: Some(&self.findings) };
         let devices = fs.members().map(|member| {
             let number = self.images.paths.iter().position(|path| path == member.path()).unwrap();
-            (member.devid(), Arc::clone(&overlays[number]) as Arc<dyn WriteDevice>)
+            (Arc::clone(member), Arc::clone(&overlays[number]) as Arc<dyn WriteDevice>)
         });
-        let target = Target::new(&fs, devices).unwrap();
+        let target = WriteLease::simulated(devices).unwrap();
         let (How::ByPlan(batch_bytes) | How::AtOnce(batch_bytes)) = how;
         let apply_options = ApplyOptions { batch_bytes, ..ApplyOptions::of(&options) };
         if let How::AtOnce(_) = how {
@@ -99,14 +99,14 @@ impl Case {
         let fs = self.open(&overlays);
         let members: Vec<_> = fs.members().cloned().collect();
         let undo = UndoPlan::check(log, &members).unwrap_or_else(|e| panic!("{e}"));
-        let devices: BTreeMap<_, _> = members
+        let devices: Vec<_> = members
             .iter()
             .map(|member| {
                 let number = self.images.paths.iter().position(|path| path == member.path()).unwrap();
-                (member.devid(), Arc::clone(&overlays[number]) as Arc<dyn WriteDevice>)
+                (Arc::clone(member), Arc::clone(&overlays[number]) as Arc<dyn WriteDevice>)
             })
             .collect();
-        undo.carry_out(&devices).unwrap();
+        undo.carry_out(&WriteLease::simulated(devices).unwrap()).unwrap();
         overlays.iter().map(|overlay| overlay.after_cut(&Survivors::None)).collect()
     }
 

@@ -13,7 +13,8 @@ use common::recipe::{self, Recipe};
 use common::terminal::{Answer, answered};
 use common::{check_all, library};
 use mirrortool::device::{Fault, FaultyDevice, ReadDevice, WriteDevice};
-use mirrortool::repair::{ApplyOptions, Failure, Journal, PlanOptions, StepState, Target, apply, plan};
+use mirrortool::lease::WriteLease;
+use mirrortool::repair::{ApplyOptions, Failure, Journal, PlanOptions, StepState, apply, plan};
 use mirrortool::scrub::finding::RepairState;
 use mirrortool::scrub::mend::Choice;
 use mirrortool::scrub::outcome::Verdict;
@@ -348,9 +349,9 @@ fn repair_on(
     let mut planned = plan(&fs, &options, &Progress::default()).unwrap();
     let writers = fs.members().map(|member| {
         let number = images.paths.iter().position(|path| path == member.path()).unwrap();
-        (member.devid(), Arc::clone(&devices[number]) as Arc<dyn WriteDevice>)
+        (Arc::clone(member), Arc::clone(&devices[number]) as Arc<dyn WriteDevice>)
     });
-    let target = Target::new(&fs, writers).unwrap();
+    let target = WriteLease::simulated(writers).unwrap();
     let mut journal = Journal::none();
     let apply_options = ApplyOptions::of(&options);
     let summary = apply(&fs, &mut planned, &apply_options, &target, &mut journal, &Progress::default());

@@ -6,6 +6,7 @@ use crate::sittings::StateInUse;
 use mirrortool::device::DeviceError;
 use mirrortool::filesystem::OpenError;
 use mirrortool::format::{Conversion, UnsupportedFeature};
+use mirrortool::lease::LeaseError;
 use mirrortool::repair::undo::UndoError;
 use mirrortool::repair::{Refusal, RepairError};
 use mirrortool::report::ReadError;
@@ -63,6 +64,8 @@ fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     let in_use = || cause.downcast_ref().map(|StateInUse(_)| "wait for its end, or pass --no-state to go without");
     let refused = || cause.downcast_ref().and_then(for_repair).or_else(|| cause.downcast_ref().and_then(for_refusal));
     let undo = || cause.downcast_ref().and_then(for_undo);
+    let lease = || cause.downcast_ref().and_then(for_lease);
+    let undo = || undo().or_else(lease);
     device().or_else(set).or_else(read).or_else(io).or_else(consent).or_else(in_use).or_else(refused).or_else(undo)
 }
 
@@ -79,7 +82,9 @@ fn for_device(error: &DeviceError) -> Option<&'static str> {
             Some("unmount the file system, then: btrfs device scan --forget, losetup -d for loop devices")
         }
         DeviceError::ReadOnly { .. } => Some("make it writable (chmod, blockdev --setrw), or work on a copy"),
-        DeviceError::Replaced { .. } => Some("something else writes here; stop it and try again"),
+        DeviceError::Replaced { .. } | DeviceError::Resized { .. } => {
+            Some("something else writes here; stop it and try again")
+        }
         DeviceError::Io { .. } => None,
     }
 }
@@ -143,6 +148,17 @@ fn for_report(error: &ReadError) -> &'static str {
     }
 }
 
+fn for_lease(error: &LeaseError) -> Option<&'static str> {
+    match error {
+        LeaseError::Device(error) => for_device(error),
+        LeaseError::InUse { .. } => {
+            Some("unmount the file system, then: btrfs device scan --forget, losetup -d for loop devices")
+        }
+        LeaseError::Superblock { .. } => Some("scrub it again when nothing uses it any more"),
+        _ => None,
+    }
+}
+
 fn for_refusal(error: &Refusal) -> Option<&'static str> {
     match error {
         Refusal::InUse { .. } => {
@@ -170,6 +186,7 @@ fn for_undo(error: &UndoError) -> Option<&'static str> {
         UndoError::Foreign(_) => {
             Some("something else has written there; was there a later repair? then undo that one first")
         }
+        UndoError::Lease(error) => for_lease(error),
         _ => None,
     }
 }

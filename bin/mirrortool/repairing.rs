@@ -4,12 +4,13 @@
 use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink, ensure_known};
 use crate::{exit, output, text_file, watch};
 use anyhow::{Context as _, bail, ensure};
-use mirrortool::device::{Consent, DeviceError, WriteDevice, open_write};
+use mirrortool::device::Consent;
 use mirrortool::filesystem::Filesystem;
+use mirrortool::lease::{Lease, LeaseError, Wanted, WriteLease};
 use mirrortool::repair::journal::{FileLog, LogHeader, LogMember};
 use mirrortool::repair::{
-    ApplyOptions, FromBadCopies, Journal, LogStore, PlanOptions, Planned, RepairSummary, Target, apply, check_unused,
-    plan, repair_at_once,
+    ApplyOptions, FromBadCopies, Journal, LogStore, PlanOptions, Planned, RepairSummary, apply, check_unused, plan,
+    repair_at_once,
 };
 use mirrortool::report::{RepairReport, Report, SavedReport, device_maps, read_report};
 use mirrortool::scrub::mend::{Choice, Salvage};
@@ -120,10 +121,12 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
         from: from.as_ref().map(|saved| &saved.findings[..]),
     };
     let omitted = from.as_ref().map_or(0, |saved| saved.findings_omitted);
-    let members = if job.is_at_once() { open_all(&filesystem)? } else { None };
-    let mut done = match members {
-        Some(members) => at_once(job, &filesystem, members, &options, &progress)?,
-        None => by_plan(job, &filesystem, &options, &progress)?,
+    let lease = if job.dry_run { None } else { Some(hold(&filesystem)?) };
+    let mut done = match lease {
+        Some(lease) if job.repair.yes && lease.read_only().is_empty() => {
+            at_once(job, &filesystem, lease, &options, &progress)?
+        }
+        lease => by_plan(job, &filesystem, lease, &options, &progress)?,
     };
     let outcome = &mut done.planned.outcome;
     job.report.name_owners(&filesystem, outcome);
@@ -135,6 +138,9 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
     }
     if let Some(error) = done.summary.as_ref().and_then(|summary| summary.log_error.as_ref()) {
         output::warn(&format!("the undo log cannot be written, nothing was written after that: {error}"));
+    }
+    if let Some(lost) = done.summary.as_ref().and_then(|summary| summary.lease_error.as_ref()) {
+        output::warn(&format!("nothing was written after that: {lost}"));
     }
     if job.repair.verify && done.summary.is_some() && outcome.status == Status::Finished {
         drop(filesystem);
@@ -154,11 +160,11 @@ struct Done {
 fn at_once(
     job: &Job<'_>,
     filesystem: &Filesystem,
-    members: Vec<(DeviceId, Arc<dyn WriteDevice>)>,
+    lease: Lease,
     options: &PlanOptions<'_>,
     progress: &Progress,
 ) -> anyhow::Result<Done> {
-    let target = Target::new(filesystem, members)?;
+    let lease = lease.agreed(Consent::given_by_user())?;
     let undo_log = job.undo_log(filesystem)?;
     let mut journal = match undo_log.clone() {
         Some(path) => {
@@ -169,9 +175,10 @@ fn at_once(
         None => Journal::none(),
     };
     let options = ApplyOptions::of(options);
-    let repairing = || repair_at_once(filesystem, &options, &target, &mut journal, progress);
+    let repairing = || repair_at_once(filesystem, &options, &lease, &mut journal, progress);
     let shown = || watch::with_bar(progress, job.report.shows_progress(), repairing);
     let (planned, summary) = watch::with_limit(progress, job.time_limit, shown)?;
+    refuse_if_nothing_was_written(&summary)?;
     Ok(Done { planned, summary: Some(summary), undo_log: undo_log.filter(|path| path.exists()) })
 }
 
@@ -179,6 +186,7 @@ fn at_once(
 fn by_plan(
     job: &Job<'_>,
     filesystem: &Filesystem,
+    lease: Option<Lease>,
     options: &PlanOptions<'_>,
     progress: &Progress,
 ) -> anyhow::Result<Done> {
@@ -186,20 +194,18 @@ fn by_plan(
     let shown = || watch::with_bar(progress, job.report.shows_progress(), planning);
     let mut planned = watch::with_limit(progress, job.time_limit, shown)?;
     let is_whole = planned.outcome.status == Status::Finished;
-    if job.dry_run || planned.plan.is_empty() || !is_whole || !consents(job, filesystem, &mut planned, progress)? {
-        return Ok(Done { planned, summary: None, undo_log: None });
+    let not_done = |planned| Ok(Done { planned, summary: None, undo_log: None });
+    let Some(lease) = lease.filter(|_| is_whole && !planned.plan.is_empty()) else { return not_done(planned) };
+    if !consents(job, filesystem, &mut planned, progress)? {
+        return not_done(planned);
     }
+    let lease = agreed(lease, &planned)?;
     let undo_log = job.undo_log(filesystem)?;
-    let summary = carry_out(job, filesystem, &mut planned, options, undo_log.as_deref(), progress)?;
+    let summary = carry_out(job, filesystem, &mut planned, options, &lease, undo_log.as_deref(), progress)?;
     Ok(Done { planned, summary: Some(summary), undo_log })
 }
 
 impl Job<'_> {
-    /// Whether the user has agreed to whatever the scrub finds.
-    fn is_at_once(&self) -> bool {
-        self.repair.yes && !self.dry_run
-    }
-
     fn show(&self, sink: ReportSink<'_>, done: &Done) -> anyhow::Result<exit::Code> {
         let Done { planned, summary, undo_log } = done;
         let repair =
@@ -249,56 +255,47 @@ fn ensure_can_be_made(log: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("the undo log {} cannot be made; --undo-log FILE puts it elsewhere", log.display()))
 }
 
-/// Opens what is to be written, starts the log, and writes.
+/// Starts the log, and writes.
 fn carry_out(
     job: &Job<'_>,
     filesystem: &Filesystem,
     planned: &mut Planned,
     options: &PlanOptions<'_>,
+    lease: &WriteLease,
     log: Option<&Path>,
     progress: &Progress,
 ) -> anyhow::Result<RepairSummary> {
-    check_unused(filesystem.members().map(|member| &**member).map(Member::path))?;
-    let target = Target::new(filesystem, open_members(filesystem, planned)?)?;
     let mut journal = match log {
         Some(path) => start_log(path, filesystem)?,
         None => Journal::none(),
     };
     let options = ApplyOptions::of(options);
-    let writing = || apply(filesystem, planned, &options, &target, &mut journal, progress);
-    Ok(watch::with_bar(progress, job.report.shows_progress(), writing))
+    let writing = || apply(filesystem, planned, &options, lease, &mut journal, progress);
+    let summary = watch::with_bar(progress, job.report.shows_progress(), writing);
+    refuse_if_nothing_was_written(&summary)?;
+    Ok(summary)
 }
 
-/// Members opened for writing.
-type Writable = Vec<(DeviceId, Arc<dyn WriteDevice>)>;
-
-/// All members, exclusively; `None` where one cannot be written, which the plan may have no need for.
-fn open_all(filesystem: &Filesystem) -> anyhow::Result<Option<Writable>> {
-    let mut devices = Vec::new();
-    for member in filesystem.members().filter(|member| !member.is_seed()) {
-        match open_write(member.path(), Consent::given_by_user()) {
-            Ok(device) => devices.push((member.devid(), device)),
-            Err(DeviceError::ReadOnly { .. } | DeviceError::PermissionDenied { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(Some(devices))
+/// All members, so that nobody uses any of them meanwhile. Seeds are never written.
+fn hold(filesystem: &Filesystem) -> Result<Lease, LeaseError> {
+    Lease::take(filesystem.members().filter(|member| !member.is_seed()).map(Wanted::member))
 }
 
-/// All members, exclusively, so that nobody uses the others meanwhile; one that cannot be written need not be where the
-/// plan leaves it alone.
-fn open_members(filesystem: &Filesystem, planned: &Planned) -> anyhow::Result<Writable> {
+/// With consent. A member that cannot be written need not be where the plan leaves it alone.
+fn agreed(lease: Lease, planned: &Planned) -> anyhow::Result<WriteLease> {
     let needed = planned.plan.devices();
-    let mut devices = Vec::new();
-    for member in filesystem.members().filter(|member| !member.is_seed()) {
-        match open_write(member.path(), Consent::given_by_user()) {
-            Ok(device) => devices.push((member.devid(), device)),
-            Err(DeviceError::ReadOnly { .. } | DeviceError::PermissionDenied { .. })
-                if !needed.contains(&member.devid()) => {}
-            Err(error) => return Err(error.into()),
-        }
+    if let Some((_, error)) = lease.read_only().iter().find(|(devid, _)| needed.contains(devid)) {
+        return Err(LeaseError::Device(Arc::clone(error)).into());
     }
-    Ok(devices)
+    Ok(lease.agreed(Consent::given_by_user())?)
+}
+
+/// Members that were not what they were before anything was written: then the repair was not performed.
+fn refuse_if_nothing_was_written(summary: &RepairSummary) -> Result<(), LeaseError> {
+    match &summary.lease_error {
+        Some(lost) if !summary.has_written() => Err(lost.clone()),
+        _ => Ok(()),
+    }
 }
 
 fn log_header(filesystem: &Filesystem) -> LogHeader {

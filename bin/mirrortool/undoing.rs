@@ -2,11 +2,11 @@
 
 use crate::{exit, output};
 use anyhow::Context as _;
-use mirrortool::device::{Consent, IoEngine, WriteDevice, identity, open_read, open_write};
+use mirrortool::device::{Consent, IoEngine, identity, open_read};
+use mirrortool::lease::{Lease, LeaseError, Wanted};
 use mirrortool::repair::check_unused;
 use mirrortool::repair::journal::LogReader;
 use mirrortool::repair::undo::{UndoPlan, UndoSummary};
-use mirrortool::units::DeviceId;
 use mirrortool::volume::{Member, Opened};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,17 +45,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
     check_unused(images.iter().map(PathBuf::as_path))?;
     let members: Vec<Arc<Member>> = images.iter().map(|path| member(path)).collect::<anyhow::Result<_>>()?;
     let then: BTreeMap<_, _> = log.header().members.iter().map(|member| (member.uuid, member.devid)).collect();
+    let wanted = members.iter().filter_map(|member| {
+        let devid = then.get(&member.uuid())?;
+        Some(Wanted::member(member).as_devid(*devid))
+    });
+    let lease = if args.dry_run { None } else { Some(Lease::take(wanted)?) };
     let undo = UndoPlan::check(log, &members)?;
-    if args.dry_run {
+    let Some(lease) = lease else {
         output::print(b"every place holds the old or the repaired bytes; nothing was written\n")?;
         return Ok(exit::GOOD);
+    };
+    if let Some((_, error)) = lease.read_only().iter().find(|(devid, _)| undo.devices().contains(devid)) {
+        return Err(LeaseError::Device(Arc::clone(error)).into());
     }
-    let mut devices: BTreeMap<DeviceId, Arc<dyn WriteDevice>> = BTreeMap::new();
-    for member in &members {
-        let Some(devid) = then.get(&member.uuid()).filter(|devid| undo.devices().contains(devid)) else { continue };
-        devices.insert(*devid, open_write(member.path(), Consent::given_by_user())?);
-    }
-    let summary = undo.carry_out(&devices)?;
+    let summary = undo.carry_out(&lease.agreed(Consent::given_by_user())?)?;
     output::print(text(&summary).as_bytes())?;
     Ok(exit::GOOD)
 }

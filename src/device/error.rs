@@ -34,11 +34,21 @@ pub enum DeviceError {
         /// As given.
         path: PathBuf,
     },
-    /// Something else had this name by the time it was opened.
-    #[error("{path}: was replaced while it was being opened")]
+    /// Something else has this name by now.
+    #[error("{path}: was replaced, another file or device has this name now")]
     Replaced {
         /// As given.
         path: PathBuf,
+    },
+    /// Its size has changed.
+    #[error("{path}: is {have_bytes} bytes long now, expected {expect_bytes}")]
+    Resized {
+        /// As given.
+        path: PathBuf,
+        /// Now.
+        have_bytes: u64,
+        /// When it was opened.
+        expect_bytes: u64,
     },
     /// The file system cannot serve this file with the engine asked for.
     #[error("{path}: cannot be read with the {engine} engine: {source}")]
@@ -51,7 +61,7 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// The kernel or another process holds the member, so it may not be written.
-    #[error("{path}: is in use (exclusive open failed)")]
+    #[error("{path}: is in use (exclusive open or lock failed)")]
     Busy {
         /// As given.
         path: PathBuf,

@@ -1,10 +1,13 @@
-//! Who uses a member now: mounts (those of the other members of a mounted btrfs too), swap, loop devices over it, and
-//! what device mapper or md have built on it. Asks `/proc` and `/sys`; opens nothing.
+//! Who uses a member now: mounts (those of the other members of a mounted btrfs too), swap, loop devices over it or over
+//! the same file, what device mapper or md have built on it, and locks on its bytes. Asks `/proc`, `/sys`, and the loop
+//! devices themselves, whose backing file may have another name here, or none.
 //!
-//! What these files say is parsed by pure functions. The kernel's own protection (`O_EXCL`) is with the open for
-//! writing; this is for telling the user why, and for warning before a read.
+//! What the files say is parsed by pure functions. The kernel's own protection (`O_EXCL`) is with the open for
+//! writing; this is for telling the user why, for warning before a read, and for looking again while writing.
 
-use super::open::look;
+use super::lock::lock_on;
+use super::loop_status::{LoopStatus, loop_status};
+use super::open::{look, open_quietly};
 use super::{DeviceError, Identity};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -44,6 +47,18 @@ pub enum Use {
         /// Of the device on top (`dm-0`, `md127`).
         by: String,
     },
+    /// A loop device has bytes of the same file.
+    SameFile {
+        /// Of the member, which is a loop device.
+        node: String,
+        /// Of the other loop device.
+        other: String,
+    },
+    /// Another process has locked bytes of it, as a running virtual machine does.
+    Locked {
+        /// The process, where the kernel tells.
+        pid: Option<u32>,
+    },
     /// Swap space.
     Swap {
         /// As the kernel lists it.
@@ -58,6 +73,9 @@ impl fmt::Display for Use {
             Self::MountedBtrfs { node, fsid } => write!(f, "{node} is part of the mounted btrfs {fsid}"),
             Self::Loop { node } => write!(f, "it is the backing file of {node}"),
             Self::Held { node, by } => write!(f, "{node} is held by {by}"),
+            Self::SameFile { node, other } => write!(f, "{other} has the same backing file as {node}"),
+            Self::Locked { pid: Some(pid) } => write!(f, "it is locked by process {pid}"),
+            Self::Locked { pid: None } => f.write_str("it is locked by another process (a virtual machine?)"),
             Self::Swap { path } => write!(f, "{} is swap space", path.display()),
         }
     }
@@ -67,9 +85,37 @@ impl fmt::Display for Use {
 /// a container) counts as no use.
 pub fn users_of(path: &Path) -> Result<Vec<Use>, DeviceError> {
     let identity = look(path)?;
-    let kernel =
-        Kernel { proc: Path::new("/proc"), sys: Path::new("/sys"), identify: &|path| super::identity(path).ok() };
-    kernel.users_of(identity).map_err(|error| DeviceError::from_io(path, "find out who uses it", error))
+    let failed = |error| DeviceError::from_io(path, "find out who uses it", error);
+    let mut users = kernel().users_of(identity).map_err(failed)?;
+    users.extend(locks_on(path, identity));
+    users.sort_unstable();
+    Ok(users)
+}
+
+/// The users of several members at once, without those who only have locks: for whoever has locked them already.
+pub(crate) fn kernel_users(members: &[Identity]) -> io::Result<Vec<Vec<Use>>> {
+    let kernel = kernel();
+    let seen = kernel.look()?;
+    members.iter().map(|identity| kernel.users_among(&seen, *identity)).collect()
+}
+
+fn kernel() -> Kernel<'static> {
+    let identify = &|path: &Path| super::identity(path).ok();
+    Kernel { proc: Path::new("/proc"), sys: Path::new("/sys"), identify, loop_status: &loop_status }
+}
+
+/// A lock on the member, or on the file below it where it is a loop device.
+fn locks_on(path: &Path, identity: Identity) -> Option<Use> {
+    let lock_at = |path: &Path| lock_on(&open_quietly(path, fs::OpenOptions::new().read(true), 0).ok()?);
+    let below = || {
+        let Identity::Block(number) = identity else { return None };
+        let file =
+            format!("/sys/dev/block/{}:{}/loop/backing_file", rustix::fs::major(number), rustix::fs::minor(number));
+        let file = path_of(fs::read(file).ok()?.trim_ascii_end());
+        let backing = loop_status(path.canonicalize().ok()?.file_name()?.to_str()?)?.backing;
+        (super::identity(&file).ok()? == backing).then(|| lock_at(&file))?
+    };
+    lock_at(path).or_else(below).map(|lock| Use::Locked { pid: lock.pid })
 }
 
 /// Where the kernel tells about itself; tests put a tree of their own there.
@@ -77,34 +123,87 @@ struct Kernel<'a> {
     proc: &'a Path,
     sys: &'a Path,
     identify: &'a dyn Fn(&Path) -> Option<Identity>,
+    loop_status: &'a dyn Fn(&str) -> Option<LoopStatus>,
+}
+
+/// What is the same for every member.
+struct Seen {
+    swaps: Vec<(PathBuf, Option<Identity>)>,
+    mounts: Vec<(Mount, Option<Identity>)>,
+    loops: Vec<(String, LoopStatus)>,
 }
 
 impl Kernel<'_> {
     fn users_of(&self, identity: Identity) -> io::Result<Vec<Use>> {
+        self.users_among(&self.look()?, identity)
+    }
+
+    fn look(&self) -> io::Result<Seen> {
+        let swaps = parse_swaps(&read_or_nothing(&self.proc.join("swaps"))?);
+        let mounts = parse_mountinfo(&read_or_nothing(&self.proc.join("self/mountinfo"))?);
+        let source_of = |mount: &Mount| mount.source.is_absolute().then(|| (self.identify)(&mount.source))?;
+        Ok(Seen {
+            swaps: swaps.into_iter().map(|path| (path.clone(), (self.identify)(&path))).collect(),
+            mounts: mounts.into_iter().map(|mount| (mount.clone(), source_of(&mount))).collect(),
+            loops: self.loops()?,
+        })
+    }
+
+    fn users_among(&self, seen: &Seen, identity: Identity) -> io::Result<Vec<Use>> {
         let mut users = BTreeSet::new();
         let mut nodes = Vec::new();
-        match identity {
-            Identity::Block(number) => nodes.extend(self.nodes_of(number)?),
-            Identity::File(..) => {
-                for node in self.loops_over(identity)? {
-                    users.insert(Use::Loop { node: node.clone() });
-                    nodes.push(node);
-                }
+        if let Identity::Block(number) = identity {
+            nodes.extend(self.nodes_of(number)?);
+        }
+        self.loops_over(seen, identity, &mut nodes, &mut users);
+        for (swap, used) in &seen.swaps {
+            if *used == Some(identity) || nodes.iter().any(|node| used.is_some() && *used == self.number_of(node)) {
+                users.insert(Use::Swap { path: swap.clone() });
             }
         }
-        for swap in parse_swaps(&read_or_nothing(&self.proc.join("swaps"))?) {
-            let used = (self.identify)(&swap);
-            if used == Some(identity) || nodes.iter().any(|node| used.is_some() && used == self.number_of(node)) {
-                users.insert(Use::Swap { path: swap });
-            }
-        }
-        let mounts = parse_mountinfo(&read_or_nothing(&self.proc.join("self/mountinfo"))?);
         for node in &nodes {
-            self.mounts_of(node, &mounts, &mut users)?;
+            self.mounts_of(node, &seen.mounts, &mut users)?;
             let holders = self.sys.join("class/block").join(node).join("holders");
             users.extend(names_in(&holders)?.into_iter().map(|by| Use::Held { node: node.clone(), by }));
         }
         Ok(users.into_iter().collect())
+    }
+
+    /// Every loop device that has something below it. One that cannot be asked is known by the name in sysfs.
+    fn loops(&self) -> io::Result<Vec<(String, LoopStatus)>> {
+        let block = self.sys.join("block");
+        let known = names_in(&block)?.into_iter().filter_map(|node| {
+            let name = fs::read(block.join(&node).join("loop/backing_file")).ok()?;
+            let by_name = || {
+                let backing = (self.identify)(&path_of(name.trim_ascii_end()))?;
+                Some(LoopStatus { backing, offset: 0, size_limit: 0 })
+            };
+            let status = (self.loop_status)(&node).or_else(by_name)?;
+            Some((node, status))
+        });
+        Ok(known.collect())
+    }
+
+    /// Loop devices over the member, and where it is one itself, those with bytes of the same file.
+    fn loops_over(&self, seen: &Seen, identity: Identity, nodes: &mut Vec<String>, users: &mut BTreeSet<Use>) {
+        let own = nodes.clone();
+        let numbers: Vec<Identity> = own.iter().filter_map(|node| self.number_of(node)).collect();
+        let own_status = own.first().and_then(|node| Some((node, seen.loops.iter().find(|(name, _)| name == node)?)));
+        for (node, status) in seen.loops.iter().filter(|(node, _)| !own.contains(node)) {
+            if status.backing == identity {
+                users.insert(match own.first() {
+                    Some(member) => Use::Held { node: member.clone(), by: node.clone() },
+                    None => Use::Loop { node: node.clone() },
+                });
+            } else if let Some(at) = numbers.iter().position(|number| *number == status.backing) {
+                users.extend(own.get(at).map(|part| Use::Held { node: part.clone(), by: node.clone() }));
+            } else if let Some((member, _)) = own_status.filter(|(_, (_, own))| own.overlaps(status)) {
+                users.insert(Use::SameFile { node: member.clone(), other: node.clone() });
+            } else {
+                continue;
+            }
+            nodes.push(node.clone());
+        }
     }
 
     /// The kernel's names of a block device and of its partitions.
@@ -123,19 +222,9 @@ impl Kernel<'_> {
         parse_number(text.trim()).map(Identity::Block)
     }
 
-    fn loops_over(&self, identity: Identity) -> io::Result<Vec<String>> {
-        let block = self.sys.join("block");
-        let mut nodes = names_in(&block)?;
-        nodes.retain(|node| {
-            let backing = fs::read(block.join(node).join("loop/backing_file")).unwrap_or_default();
-            (self.identify)(&path_of(backing.trim_ascii_end())) == Some(identity)
-        });
-        Ok(nodes)
-    }
-
     /// Mounts of the file system on `node`. A btrfs has a device number of its own, so it is known by its source, which
     /// is any one of its members.
-    fn mounts_of(&self, node: &str, mounts: &[Mount], users: &mut BTreeSet<Use>) -> io::Result<()> {
+    fn mounts_of(&self, node: &str, mounts: &[(Mount, Option<Identity>)], users: &mut BTreeSet<Use>) -> io::Result<()> {
         let fsid = self.mounted_btrfs_with(node)?;
         let members = match &fsid {
             Some(fsid) => names_in(&self.sys.join("fs/btrfs").join(fsid).join("devices"))?,
@@ -143,9 +232,9 @@ impl Kernel<'_> {
         };
         let numbers: Vec<Identity> = members.iter().filter_map(|member| self.number_of(member)).collect();
         let mut seen = false;
-        for mount in mounts {
+        for (mount, source) in mounts {
             let of_it = numbers.contains(&Identity::Block(mount.number))
-                || (self.identify)(&mount.source).is_some_and(|source| numbers.contains(&source));
+                || source.as_ref().is_some_and(|source| numbers.contains(source));
             if of_it {
                 seen = true;
                 users.insert(Use::Mounted { node: node.to_owned(), at: mount.at.clone() });
@@ -166,7 +255,7 @@ impl Kernel<'_> {
 }
 
 /// One line of `/proc/self/mountinfo`, as far as it matters here.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
     number: u64,
     at: PathBuf,

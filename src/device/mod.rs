@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows what the bytes mean. Reads are exact: all bytes, or an error that keeps its errno. Four engines
 //! (`direct`, `buffered`, `auto`, `mapped`) give the same bytes at different speeds; [`open_read`] chooses. Writing
-//! goes through [`open_write`] alone, which asks for a [`Consent`].
+//! needs a [`HeldDevice`] and a [`Consent`]; whoever writes has both from the lease.
 
 mod auto;
 mod buffer;
@@ -16,6 +16,8 @@ mod error;
 mod fault;
 mod heap;
 mod in_use;
+mod lock;
+mod loop_status;
 mod mapped;
 mod memory;
 mod open;
@@ -33,12 +35,13 @@ pub use crash::{CrashDevice, PowerSupply, Survivors};
 pub use error::DeviceError;
 pub use fault::{Fault, FaultyDevice};
 pub use heap::share_one_heap;
+pub(crate) use in_use::kernel_users;
 pub use in_use::{Use, users_of};
 pub use memory::MemoryDevice;
 pub use open::{Identity, IoEngine, UnknownEngine, identity, open_read};
 pub use priority::{IO_LEVEL_MAX, IoClass, set_io_class};
 pub use tolerant::{FailedSector, read_tolerant};
-pub use writable::{Consent, open_write};
+pub use writable::{Consent, HeldDevice};
 
 use crate::units::Physical;
 use std::io;
@@ -65,7 +68,7 @@ pub trait ReadDevice: Send + Sync {
     fn read_at(&self, at: Physical, buf: &mut [u8]) -> io::Result<()>;
 }
 
-/// A member that may be written: over real members made only by [`open_write`], which asks for consent.
+/// A member that may be written: over real members made only by [`HeldDevice`], which asks for consent.
 pub trait WriteDevice: ReadDevice {
     /// Writes all of `data` at `at`. A member never grows: a write past the end is `InvalidInput`. After an error the
     /// range holds old bytes, new bytes, or some of each.

@@ -1,6 +1,6 @@
 //! What all engines have in common, on real files; no test needs root.
 
-use super::{Consent, DeviceError, IoEngine, ReadDevice, WriteDevice, cache_drop, identity, open_read, open_write};
+use super::{Consent, DeviceError, HeldDevice, IoEngine, ReadDevice, WriteDevice, cache_drop, identity, open_read};
 use crate::units::Physical;
 use proptest::prelude::*;
 use std::fs;
@@ -142,7 +142,7 @@ fn what_is_no_member_is_refused_with_its_path_and_what_it_is() {
             let text = open_read(&path, engine).err().unwrap().to_string();
             assert!(text.starts_with(&format!("{}: {what}", path.display())), "{text}");
         }
-        let text = open_write(&path, Consent::given_by_user()).err().unwrap().to_string();
+        let text = HeldDevice::open(&path).err().unwrap().to_string();
         assert!(text.starts_with(&format!("{}: {what}", path.display())), "{text}");
     }
 }
@@ -183,7 +183,7 @@ fn engine_names_round_trip_and_others_are_named_in_the_error() {
 }
 
 fn writable(path: &Path) -> Arc<dyn WriteDevice> {
-    open_write(path, Consent::given_by_user()).unwrap()
+    HeldDevice::open(path).unwrap().writer(&Consent::given_by_user())
 }
 
 proptest! {
@@ -223,7 +223,7 @@ fn a_member_never_grows() {
 fn a_second_writer_is_kept_out_and_readers_are_not() {
     let file = file_of(&pattern(8192));
     let first = writable(file.path());
-    let second = open_write(file.path(), Consent::given_by_user()).err().unwrap();
+    let second = HeldDevice::open(file.path()).err().unwrap();
     assert!(matches!(second, DeviceError::Busy { .. }), "{second}");
     assert!(open_read(file.path(), IoEngine::Auto).is_ok());
     drop(first);

@@ -5,6 +5,7 @@
 //! device's block, they go through the page cache, and `sync` drops them from it.
 
 use super::direct::{DirectDevice, is_refusal};
+use super::lock::lock_whole;
 use super::open::{Identity, checked_len, look, open_quietly};
 use super::{DeviceError, ReadDevice, WriteDevice, check_read, check_write};
 use crate::units::Physical;
@@ -12,9 +13,10 @@ use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 /// Proof that the user has agreed to writing. Only the command line may make one.
 #[derive(Debug)]
@@ -29,32 +31,101 @@ impl Consent {
     }
 }
 
-/// Opens a member for reading and writing. Exclusive: a block device that is mounted or held otherwise, and a file
-/// that is locked, are [`DeviceError::Busy`]. The lock ends with the value.
-///
-/// A write that is not aligned rewrites the device's logical blocks (512 or 4096 bytes) at its two ends with the bytes
-/// they hold; writes of whole 4 KiB blocks touch nothing else.
-pub fn open_write(path: &Path, _consent: Consent) -> Result<Arc<dyn WriteDevice>, DeviceError> {
-    let failed = |error| DeviceError::from_io(path, "open it for writing", error);
-    let identity = look(path)?;
-    if is_read_only_device(identity) {
-        return Err(DeviceError::ReadOnly { path: path.to_path_buf() });
+/// How often a block device is tried that somebody else has locked, and how long to wait between: udev locks it for a
+/// moment whenever somebody who could write has closed it.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(25);
+
+/// A file or a block device that is open for writing, and that nobody else has: a block device that is mounted or held
+/// otherwise, and a file of which another process has locked anything, are [`DeviceError::Busy`]. The locks end with the
+/// value. Opening it writes nothing.
+pub struct HeldDevice {
+    path: PathBuf,
+    identity: Identity,
+    device: Arc<WritableDevice>,
+}
+
+impl HeldDevice {
+    /// Opens it: `O_EXCL` for a block device, `flock`, and a lock on all its bytes.
+    pub fn open(path: &Path) -> Result<Self, DeviceError> {
+        let failed = |error| DeviceError::from_io(path, "open it for writing", error);
+        let identity = look(path)?;
+        if is_read_only_device(identity) {
+            return Err(DeviceError::ReadOnly { path: path.to_path_buf() });
+        }
+        let open = |flags| open_quietly(path, OpenOptions::new().read(true).write(true), flags);
+        let is_block = matches!(identity, Identity::Block(_));
+        let file = open(if is_block { libc::O_EXCL } else { 0 }).map_err(failed)?;
+        let len = checked_len(path, identity, &file)?;
+        let tries = if is_block { LOCK_TRIES } else { 1 };
+        if !(lock_file(&file, tries).map_err(failed)? && lock_whole(&file).map_err(failed)?) {
+            return Err(DeviceError::Busy { path: path.to_path_buf() });
+        }
+        let same = |file: File| checked_len(path, identity, &file).map(|_| file).map_err(io::Error::other);
+        let again = |flags| open(flags).and_then(same);
+        let direct = match again(libc::O_DIRECT).and_then(|direct| DirectDevice::new(direct, len, || again(0))) {
+            Ok(direct) => Some(direct),
+            Err(error) if is_refusal(&error) => None,
+            Err(error) => return Err(failed(error)),
+        };
+        let (writing, is_cached) = (RwLock::new(()), AtomicBool::new(false));
+        let device = Arc::new(WritableDevice { direct, file, len, writing, is_cached });
+        Ok(Self { path: path.to_path_buf(), identity, device })
     }
-    let open = |flags| open_quietly(path, OpenOptions::new().read(true).write(true), flags);
-    let exclusive = if matches!(identity, Identity::Block(_)) { libc::O_EXCL } else { 0 };
-    let file = open(exclusive).map_err(failed)?;
-    let len = checked_len(path, identity, &file)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(DeviceError::Busy { path: path.to_path_buf() }),
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+
+    /// As given.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
-    let direct = match open(libc::O_DIRECT).and_then(|direct| DirectDevice::new(direct, len, || open(0))) {
-        Ok(direct) => Some(direct),
-        Err(error) if is_refusal(&error) => None,
-        Err(error) => return Err(failed(error)),
-    };
-    Ok(Arc::new(WritableDevice { direct, file, len, writing: RwLock::new(()), is_cached: AtomicBool::new(false) }))
+
+    /// What the path led to.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Its bytes, to be read.
+    pub fn reader(&self) -> Arc<dyn ReadDevice> {
+        Arc::clone(&self.device) as Arc<dyn ReadDevice>
+    }
+
+    /// Its bytes, to be written.
+    ///
+    /// A write that is not aligned rewrites the device's logical blocks (512 or 4096 bytes) at its two ends with the
+    /// bytes they hold; writes of whole 4 KiB blocks touch nothing else.
+    pub fn writer(&self, _consent: &Consent) -> Arc<dyn WriteDevice> {
+        self.unguarded()
+    }
+
+    /// For the lease, which gives it to nobody without consent.
+    pub(crate) fn unguarded(&self) -> Arc<dyn WriteDevice> {
+        Arc::clone(&self.device) as Arc<dyn WriteDevice>
+    }
+
+    /// Whether its path still leads to it, and it is as long as it was.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        let path = || self.path.clone();
+        if look(&self.path)? != self.identity {
+            return Err(DeviceError::Replaced { path: path() });
+        }
+        let (have_bytes, expect_bytes) = (checked_len(&self.path, self.identity, &self.device.file)?, self.device.len);
+        if have_bytes != expect_bytes {
+            return Err(DeviceError::Resized { path: path(), have_bytes, expect_bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Whether the lock was had.
+fn lock_file(file: &File, tries: u32) -> io::Result<bool> {
+    for nth in 1..=tries {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if nth < tries => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+    Ok(false)
 }
 
 /// Linux opens a read-only block device for writing and refuses each write; better to know before the first.

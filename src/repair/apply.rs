@@ -7,8 +7,8 @@ use super::ledger::{Book, Intake, Ledger};
 use super::outcome::{RepairSummary, StepState, settle};
 use super::pipeline::{Ended, Reading, run};
 use super::plan::{PlanOptions, Planned};
-use super::target::Target;
 use crate::filesystem::Filesystem;
+use crate::lease::WriteLease;
 use crate::scrub::finding::Finding;
 use crate::scrub::mend::{Choice, Salvage};
 use crate::scrub::outcome::Status;
@@ -43,20 +43,21 @@ impl<'a> ApplyOptions<'a> {
 }
 
 /// Writes what the plan says and nothing else. `planned.outcome` becomes that of the repair. Ends early, between two
-/// batches, when `progress` is cancelled or the log cannot be written.
+/// batches, when `progress` is cancelled, the log cannot be written, or the members are not what they were.
 pub fn apply(
     fs: &Filesystem,
     planned: &mut Planned,
     options: &ApplyOptions<'_>,
-    target: &Target,
+    lease: &WriteLease,
     journal: &mut Journal,
     progress: &Progress,
 ) -> RepairSummary {
     let clock = Instant::now();
     progress.bytes_done.store(0, Ordering::Relaxed);
     progress.bytes_total.store(planned.plan.bytes(), Ordering::Relaxed);
-    let writer = Writer::new(target);
+    let writer = Writer::new(lease);
     let mut summary = carry_out(fs, planned, options, journal, &writer, progress);
+    summary.lease_error = lease.lost();
     summary.dropped = writer.into_dropped();
     summary.duration = clock.elapsed();
     if summary.is_interrupted {

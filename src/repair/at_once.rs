@@ -14,8 +14,8 @@ use super::pipeline::{Ended, Reading, run};
 use super::plan::{Planned, RepairPlan, Step, in_order, settle_deferred};
 use super::preflight::check_may_write;
 use super::split::check_same_history;
-use super::target::Target;
 use crate::filesystem::Filesystem;
+use crate::lease::WriteLease;
 use crate::scrub::mend::Places;
 use crate::scrub::outcome::Status;
 use crate::scrub::{Progress, ScrubError};
@@ -23,11 +23,11 @@ use std::io;
 use std::time::Instant;
 
 /// Scrubs and repairs. What is refused has been refused before anything is written. Ends early, between two batches, when
-/// `progress` is cancelled or the log cannot be written.
+/// `progress` is cancelled, the log cannot be written, or the members are not what they were.
 pub fn repair_at_once(
     fs: &Filesystem,
     options: &ApplyOptions<'_>,
-    target: &Target,
+    lease: &WriteLease,
     journal: &mut Journal,
     progress: &Progress,
 ) -> Result<(Planned, RepairSummary), RepairError> {
@@ -37,7 +37,7 @@ pub fn repair_at_once(
     let ledger = Ledger::new(Intake::AtOnce(fs), None);
     let places = options.from.map(|findings| Places::of_findings(findings, fs.chunks()));
     let reading = Reading { fs, options, scrub: options.scrub, places: places.as_ref(), progress };
-    let writer = Writer::new(target);
+    let writer = Writer::new(lease);
     let Ended { scrubbed, early, log_error } = run(&reading, &ledger, journal, &writer, progress);
     let lost_thread = || ScrubError::Memory(io::ErrorKind::Other.into());
     let outcome = scrubbed.ok_or_else(lost_thread)??;
@@ -52,6 +52,7 @@ pub fn repair_at_once(
         summary.log_error = late.log_error;
     }
     summary.dropped = writer.into_dropped();
+    summary.lease_error = lease.lost();
     let all = steps.into_iter().zip(states);
     let rest = planned.plan.steps().to_vec().into_iter().zip(rest_states);
     let (steps, states) = sorted(all.chain(rest).collect());

@@ -6,14 +6,14 @@
 
 use super::journal::{Journal, Record};
 use super::outcome::{Failure, StepState};
-use super::target::Target;
-use crate::device::{BufferPool, WriteDevice};
+use crate::device::BufferPool;
+use crate::lease::{LeasedDevice, WriteLease};
 use crate::scrub::mend::{MAX_MEND_BYTES, ProvenBytes};
 use crate::units::{DeviceId, DevicePhysical};
 use std::collections::BTreeMap;
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ScopedJoinHandle;
 
 /// Writes in flight per device, and reads of what was written.
@@ -50,7 +50,7 @@ pub(super) struct Logged {
 
 /// A write that is said to be on stable storage.
 pub(super) struct Written {
-    device: Arc<dyn WriteDevice>,
+    device: LeasedDevice,
     write: Logged,
 }
 
@@ -69,13 +69,13 @@ pub(super) fn log(journal: &mut Journal, writes: Vec<Write>) -> io::Result<Vec<L
 
 /// Writes batches, and remembers which devices have failed.
 pub(super) struct Writer<'a> {
-    target: &'a Target,
+    lease: &'a WriteLease,
     dropped: Mutex<BTreeMap<DeviceId, Failure>>,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(target: &'a Target) -> Self {
-        Self { target, dropped: Mutex::default() }
+    pub(super) fn new(lease: &'a WriteLease) -> Self {
+        Self { lease, dropped: Mutex::default() }
     }
 
     fn dropped(&self) -> MutexGuard<'_, BTreeMap<DeviceId, Failure>> {
@@ -87,17 +87,26 @@ impl<'a> Writer<'a> {
         self.dropped.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the members were found not to be what they were: nothing is written any more, to none of them.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lease.lost().is_some()
+    }
+
     /// Why nothing is written to this device.
     pub(super) fn refusal(&self, devid: DeviceId) -> Option<Failure> {
-        match self.target.device(devid) {
+        match self.lease.device(devid) {
             None => Some(Failure::NotOpen),
             Some(_) => self.dropped().contains_key(&devid).then_some(Failure::DeviceDropped),
         }
     }
 
-    /// Writes and syncs. Returns what is to be read back, and the steps that have failed.
+    /// Writes and syncs. Returns what is to be read back, and the steps that have failed. Steps of members that are not
+    /// what they were stay as they are: not reached.
     pub(super) fn write(&self, writes: Vec<Logged>, pool: &BufferPool) -> (Vec<Written>, States) {
         let mut failed = States::new();
+        if writes.is_empty() || self.lease.check_batch().is_err() {
+            return (Vec::new(), failed);
+        }
         let mut by_device: BTreeMap<DeviceId, Vec<Logged>> = BTreeMap::new();
         for write in writes {
             let devid = write.place.devid;
@@ -108,12 +117,14 @@ impl<'a> Writer<'a> {
         }
         let mut written = Vec::new();
         for (devid, done) in self.write_all(by_device, pool) {
-            if let Some(failure) = done.failure {
+            if let Some(failure) = done.failure.filter(|_| !self.is_lost()) {
                 self.dropped().insert(devid, failure);
             }
-            failed.extend(done.failed);
-            if let Some(device) = self.target.device(devid) {
-                written.extend(done.written.into_iter().map(|write| Written { device: Arc::clone(device), write }));
+            if !self.is_lost() {
+                failed.extend(done.failed);
+            }
+            if let Some(device) = self.lease.device(devid) {
+                written.extend(done.written.into_iter().map(|write| Written { device: device.clone(), write }));
             }
         }
         (written, failed)
@@ -121,18 +132,14 @@ impl<'a> Writer<'a> {
 
     /// Each device by a thread of its own.
     fn write_all(&self, by_device: BTreeMap<DeviceId, Vec<Logged>>, pool: &BufferPool) -> Vec<(DeviceId, DeviceDone)> {
-        let devices = by_device.into_iter().filter_map(|(devid, w)| Some((devid, self.target.device(devid)?, w)));
+        let devices = by_device.into_iter().filter_map(|(devid, w)| Some((devid, self.lease.device(devid)?, w)));
         let mut jobs: Vec<_> = devices.collect();
         if jobs.len() < 2 {
-            return jobs
-                .pop()
-                .map(|(devid, device, w)| (devid, write_device(&**device, w, pool)))
-                .into_iter()
-                .collect();
+            return jobs.pop().map(|(devid, device, w)| (devid, write_device(&device, w, pool))).into_iter().collect();
         }
         std::thread::scope(|scope| {
-            let start = |(devid, device, writes): (DeviceId, &'a Arc<dyn WriteDevice>, Vec<Logged>)| {
-                (devid, scope.spawn(move || write_device(&**device, writes, pool)))
+            let start = |(devid, device, writes): (DeviceId, LeasedDevice, Vec<Logged>)| {
+                (devid, scope.spawn(move || write_device(&device, writes, pool)))
             };
             let threads: Vec<_> = jobs.into_iter().map(start).collect();
             let join =
@@ -152,7 +159,7 @@ struct DeviceDone {
 }
 
 /// Writes in the order of the device, several at a time, and syncs.
-fn write_device(device: &dyn WriteDevice, mut writes: Vec<Logged>, pool: &BufferPool) -> DeviceDone {
+fn write_device(device: &LeasedDevice, mut writes: Vec<Logged>, pool: &BufferPool) -> DeviceDone {
     writes.sort_by_key(|write| write.place.physical);
     let done = Mutex::new(DeviceDone::default());
     let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +193,7 @@ fn stage<'b>(buffer: &'b mut [u8], write: &Logged) -> io::Result<&'b mut [u8]> {
 }
 
 /// As it is where it stands on pages of its own, else through a buffer that does: from there it can go directly.
-fn write_staged(device: &dyn WriteDevice, write: &Logged, buffer: &mut [u8]) -> io::Result<()> {
+fn write_staged(device: &LeasedDevice, write: &Logged, buffer: &mut [u8]) -> io::Result<()> {
     if write.new.as_ptr().addr().is_multiple_of(PAGE_BYTES) {
         return device.write_at(write.place.physical, &write.new);
     }
@@ -199,7 +206,7 @@ fn write_staged(device: &dyn WriteDevice, write: &Logged, buffer: &mut [u8]) -> 
 pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> States {
     let states = Mutex::new(Vec::with_capacity(written.len()));
     several_at_a_time(written, pool, |Written { device, write }, buffer| {
-        let state = match holds(&*device, &write, buffer) {
+        let state = match holds(&device, &write, buffer) {
             Ok(true) => StepState::Done,
             Ok(false) => StepState::Failed(Failure::ReadBackDiffers),
             Err(error) => StepState::Failed(Failure::ReadBack(error.raw_os_error())),
@@ -210,7 +217,7 @@ pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> States {
 }
 
 /// Whether the device holds what was written.
-fn holds(device: &dyn WriteDevice, write: &Logged, buffer: &mut [u8]) -> io::Result<bool> {
+fn holds(device: &LeasedDevice, write: &Logged, buffer: &mut [u8]) -> io::Result<bool> {
     let stage = stage(buffer, write)?;
     device.read_at(write.place.physical, stage)?;
     Ok(*stage == write.new[..])

@@ -16,7 +16,6 @@ mod plan;
 mod preflight;
 mod salvage;
 mod split;
-mod target;
 pub mod undo;
 
 pub use apply::{ApplyOptions, apply};
@@ -28,7 +27,6 @@ pub use plan::{PlanOptions, Planned, RepairPlan, Step, Withheld, WithheldStep, p
 pub use preflight::{Refusal, check_may_write, check_unused};
 pub use salvage::FromBadCopies;
 pub use split::check_same_history;
-pub use target::{Target, TargetError};
 
 use crate::scrub::ScrubError;
 use thiserror::Error;

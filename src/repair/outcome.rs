@@ -1,6 +1,7 @@
 //! What became of a plan, and the scrub's outcome once that is known.
 
 use super::plan::{RepairPlan, Step};
+use crate::lease::LeaseError;
 use crate::scrub::finding::{Finding, FindingKind, RepairState};
 use crate::scrub::outcome::{ScrubOutcome, Verdict};
 use crate::scrub::tally::Counters;
@@ -72,11 +73,18 @@ pub struct RepairSummary {
     pub dropped: BTreeMap<DeviceId, Failure>,
     /// The undo log could not be written: nothing was written after that.
     pub log_error: Option<io::Error>,
+    /// The members are not what they were: nothing was written after that.
+    pub lease_error: Option<LeaseError>,
     /// Some steps were not reached.
     pub is_interrupted: bool,
 }
 
 impl RepairSummary {
+    /// Whether anything may have been written.
+    pub fn has_written(&self) -> bool {
+        self.states.iter().any(|state| *state != StepState::Pending)
+    }
+
     /// Steps in this state, counted by the findings they answer.
     pub fn findings_in(&self, plan: &RepairPlan, wanted: impl Fn(StepState) -> bool) -> u64 {
         let pairs = plan.steps().iter().zip(&self.states);

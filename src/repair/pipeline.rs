@@ -141,7 +141,7 @@ impl Run<'_> {
     }
 
     fn must_end(&self) -> bool {
-        self.cancel.is_cancelled() || self.log_error.is_some()
+        self.cancel.is_cancelled() || self.log_error.is_some() || self.writer.is_lost()
     }
 
     fn take(&mut self, Measured { step, new, record }: Measured) {

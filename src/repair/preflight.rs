@@ -101,7 +101,8 @@ pub fn check_may_write(fs: &Filesystem) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses members that are mounted, the backing file of a loop device, swap, or held by device mapper or md.
+/// Refuses members that are mounted, the backing file of a loop device, swap, locked by another process, or held by
+/// device mapper or md. An early answer: what counts is the lease.
 pub fn check_unused<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Refusal> {
     for path in paths {
         if let Some(user) = users_of(path)?.into_iter().next() {

@@ -6,7 +6,7 @@
 
 use super::fingerprint::{ATOM_BYTES, atoms};
 use super::journal::{LOST_UNIT_BYTES, LogError, LogReader, Record};
-use crate::device::WriteDevice;
+use crate::lease::{LeaseError, WriteLease};
 use crate::units::{DeviceId, DevicePhysical, Generation, Physical};
 use crate::volume::Member;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +68,9 @@ pub enum UndoError {
     /// A place holds bytes that were not there before and that the repair did not write.
     #[error("devid {} physical {}: holds neither the old nor the repaired bytes", .0.devid, .0.physical)]
     Foreign(DevicePhysical),
+    /// The members are in use, or not what they were when the log was held against them.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
     /// A device that has to be written was not opened for it.
     #[error("devid {0} is not open for writing")]
     NotOpen(DeviceId),
@@ -146,20 +149,20 @@ impl<F: Read + Seek> UndoPlan<F> {
     }
 
     /// Writes the old bytes, newest batch first, each synced and read back before the next.
-    pub fn carry_out(mut self, devices: &BTreeMap<DeviceId, Arc<dyn WriteDevice>>) -> Result<UndoSummary, UndoError> {
+    pub fn carry_out(mut self, lease: &WriteLease) -> Result<UndoSummary, UndoError> {
         let mut summary = UndoSummary { is_cut: self.log.is_cut(), ..UndoSummary::default() };
         let mut batch: Vec<Record> = Vec::new();
         let mut current = None;
         for number in (0..self.log.len()).rev() {
             let (record, of_batch) = self.log.record(number)?;
             if current != Some(of_batch) {
-                restore(&batch, devices, &mut summary)?;
+                restore(&batch, lease, &mut summary)?;
                 batch.clear();
                 current = Some(of_batch);
             }
             batch.push(record);
         }
-        restore(&batch, devices, &mut summary)?;
+        restore(&batch, lease, &mut summary)?;
         Ok(summary)
     }
 }
@@ -208,21 +211,21 @@ fn check_record(record: &Record, member: &Member) -> Result<(), UndoError> {
     }
 }
 
-fn restore(
-    batch: &[Record],
-    devices: &BTreeMap<DeviceId, Arc<dyn WriteDevice>>,
-    summary: &mut UndoSummary,
-) -> Result<(), UndoError> {
+fn restore(batch: &[Record], lease: &WriteLease, summary: &mut UndoSummary) -> Result<(), UndoError> {
     let device_of = |record: &Record| {
         let devid = record.place.devid;
-        devices.get(&devid).ok_or(UndoError::NotOpen(devid))
+        lease.device(devid).ok_or(UndoError::NotOpen(devid))
     };
+    lease.check_batch()?;
     for record in batch {
         let (device, old) = (device_of(record)?, record.old.to_bytes());
         for unit in readable_units(record) {
             let place = place_in(record, unit.start);
             let Some(old) = old.get(unit) else { continue };
-            let failed = |source| UndoError::Io { place, what: "written", source };
+            let failed = |source| match lease.lost() {
+                Some(lost) => UndoError::Lease(lost),
+                None => UndoError::Io { place, what: "written", source },
+            };
             device.write_at(place.physical, old).map_err(failed)?;
             summary.restored_bytes += old.len() as u64;
         }
@@ -230,7 +233,7 @@ fn restore(
     }
     let touched: BTreeMap<DeviceId, DevicePhysical> = batch.iter().map(|r| (r.place.devid, r.place)).collect();
     for (devid, place) in touched {
-        let device = devices.get(&devid).ok_or(UndoError::NotOpen(devid))?;
+        let device = lease.device(devid).ok_or(UndoError::NotOpen(devid))?;
         device.sync().map_err(|source| UndoError::Io { place, what: "synced", source })?;
     }
     for record in batch {

@@ -11,7 +11,7 @@ pub mod read_policy;
 pub mod redundancy;
 mod set;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use chunk::{Chunk, ChunkError, ChunkProblem, STRIPE_LEN_BYTES};
 pub use chunk_map::{ChunkMap, Unmapped};

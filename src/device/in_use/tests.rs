@@ -89,7 +89,7 @@ impl Machine {
 
     fn users_of(&self, member: Identity) -> Vec<String> {
         let (proc, sys) = (self.0.path().join("proc"), self.0.path().join("sys"));
-        let kernel = Kernel { proc: &proc, sys: &sys, identify: &identify };
+        let kernel = Kernel { proc: &proc, sys: &sys, identify: &identify, loop_status: &|_| None };
         kernel.users_of(member).unwrap().iter().map(Use::to_string).collect()
     }
 }
@@ -145,7 +145,7 @@ fn a_btrfs_that_is_mounted_out_of_sight_is_still_in_use() {
 #[test]
 fn a_kernel_that_shows_nothing_and_a_fresh_file_have_no_users() {
     let nowhere = Path::new("/nonexistent");
-    let kernel = Kernel { proc: nowhere, sys: nowhere, identify: &identify };
+    let kernel = Kernel { proc: nowhere, sys: nowhere, identify: &identify, loop_status: &|_| None };
     assert_eq!(kernel.users_of(disk(DISKS[0])).unwrap(), []);
     let file = tempfile::NamedTempFile::new().unwrap();
     assert_eq!(users_of(file.path()).unwrap(), []);

@@ -3,7 +3,7 @@
 use super::Extents;
 use super::holes::fill_holes;
 use anyhow::{Context as _, Result, bail};
-use mirrortool::device::{Consent, IoEngine, WriteDevice, cache_drop, identity, open_read, open_write};
+use mirrortool::device::{Consent, HeldDevice, IoEngine, WriteDevice, cache_drop, identity, open_read};
 use mirrortool::filesystem::{Filesystem, OpenOptions};
 use mirrortool::volume::{DeviceSet, Opened, SetOptions};
 use std::fs::{self, File};
@@ -97,7 +97,7 @@ impl Setup {
 
     /// The last device, to be written.
     pub(crate) fn open_last(&self) -> Result<Arc<dyn WriteDevice>> {
-        Ok(open_write(self.images.last().context("no images")?, Consent::given_by_user())?)
+        Ok(HeldDevice::open(self.images.last().context("no images")?)?.writer(&Consent::given_by_user()))
     }
 
     /// Everything allocated, by device, to be read with this engine.
