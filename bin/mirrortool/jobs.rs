@@ -3,13 +3,12 @@
 
 use crate::args::Cli;
 use crate::text_file;
+use crate::yaml_place::{Step, mistake_at};
 use anyhow::Context as _;
 use clap::Parser as _;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use clap::error::ContextKind;
+use serde::Deserialize;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 use uuid::Uuid;
 
@@ -17,8 +16,7 @@ use uuid::Uuid;
 const COMMANDS: [&str; 2] = ["scrub", "repair"];
 
 /// A whole file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(crate) struct JobFile {
     /// Where reports are kept.
     pub(crate) reports: Option<Reports>,
@@ -26,6 +24,15 @@ pub(crate) struct JobFile {
     pub(crate) on_failure: Option<String>,
     /// In the order they are run.
     pub(crate) jobs: Vec<Job>,
+}
+
+/// A file as it was typed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TypedFile {
+    reports: Option<Reports>,
+    on_failure: Option<String>,
+    jobs: Vec<TypedJob>,
 }
 
 /// Where reports are kept, and how many.
@@ -91,63 +98,44 @@ fn scrub() -> String {
     "scrub".to_owned()
 }
 
-/// What is wrong with a job that reads well as YAML.
-#[derive(Debug, thiserror::Error)]
-enum JobMistake {
-    #[error("job name {0:?}: only letters, digits, '.', '_' and '-' may stand in it, and no '.' first")]
-    Name(String),
-    #[error("job {0}: needs members, or a uuid")]
-    Members(String),
-    #[error("job {name}: uuid {uuid:?} is not a uuid")]
-    Uuid { name: String, uuid: String },
-    #[error("job {name}: pattern {pattern:?}: {source}")]
-    Pattern { name: String, pattern: String, source: glob::PatternError },
-    #[error("job {name}: command {command:?} cannot be a job, expect scrub or repair")]
-    Command { name: String, command: String },
-    #[error("job {name}: {message}")]
-    Options { name: String, message: String },
-    #[error("job {name}: {option} cannot be an option of a job")]
-    OptionOfOurs { name: String, option: String },
+/// What is wrong in a file that reads well as YAML, and at which value of its job.
+#[derive(Debug)]
+struct Mistake {
+    steps: Vec<Step>,
+    message: String,
 }
 
-impl<'de> Deserialize<'de> for Job {
-    /// Checks a job while its mapping is read, so that a mistake is told with the line of that job.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct JobVisitor;
-        impl<'de> Visitor<'de> for JobVisitor {
-            type Value = Job;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a job: name, members, options")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Job, A::Error> {
-                TypedJob::deserialize(MapAccessDeserializer::new(map))?.try_into().map_err(A::Error::custom)
-            }
-        }
-        deserializer.deserialize_map(JobVisitor)
+impl Mistake {
+    fn at(steps: &[Step], message: impl Into<String>) -> Self {
+        Self { steps: steps.to_vec(), message: message.into() }
     }
 }
 
 impl TryFrom<TypedJob> for Job {
-    type Error = JobMistake;
+    type Error = Mistake;
 
-    fn try_from(typed: TypedJob) -> Result<Self, JobMistake> {
+    fn try_from(typed: TypedJob) -> Result<Self, Mistake> {
         let TypedJob { name, command, options, members, uuid, accept } = typed;
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if name.is_empty() || name.starts_with('.') || !name.chars().all(fits) {
-            return Err(JobMistake::Name(name));
+            let rule = "only letters, digits, '.', '_' and '-' may stand in it, and no '.' first";
+            return Err(Mistake::at(&[Step::Key("name")], format!("job name {name:?}: {rule}")));
         }
         if members.is_empty() && uuid.is_none() {
-            return Err(JobMistake::Members(name));
+            return Err(Mistake::at(&[], format!("job {name}: needs members, or a uuid")));
         }
         let uuid = match uuid.map(|uuid| Uuid::parse_str(&uuid).map_err(|_| uuid)) {
-            Some(Err(uuid)) => return Err(JobMistake::Uuid { name, uuid }),
+            Some(Err(uuid)) => {
+                return Err(Mistake::at(&[Step::Key("uuid")], format!("job {name}: uuid {uuid:?} is not a uuid")));
+            }
             Some(Ok(uuid)) => Some(uuid),
             None => None,
         };
-        if let Some((pattern, source)) = members.iter().find_map(|m| glob::Pattern::new(m).err().map(|e| (m, e))) {
-            return Err(JobMistake::Pattern { pattern: pattern.clone(), name, source });
+        for (index, pattern) in members.iter().enumerate() {
+            glob::Pattern::new(pattern).map_err(|error| {
+                let message = format!("job {name}: pattern {pattern:?}: {error}");
+                Mistake::at(&[Step::Key("members"), Step::Entry(index)], message)
+            })?;
         }
         let job = Self { name, command, options, members, uuid, accept };
         job.check_options()?;
@@ -162,24 +150,49 @@ impl Job {
         words.chain(["--".into()]).chain(members.iter().map(OsString::from)).collect()
     }
 
-    fn check_options(&self) -> Result<(), JobMistake> {
-        let name = || self.name.clone();
+    fn check_options(&self) -> Result<(), Mistake> {
+        let name = &self.name;
         if !COMMANDS.contains(&self.command.as_str()) {
-            return Err(JobMistake::Command { name: name(), command: self.command.clone() });
+            let message = format!("job {name}: command {:?} cannot be a job, expect scrub or repair", self.command);
+            return Err(Mistake::at(&[Step::Key("command")], message));
         }
-        let ours = |option: &&String| option.starts_with("--report") || *option == "--fsck-exit";
-        if let Some(option) = self.options.iter().find(ours) {
-            return Err(JobMistake::OptionOfOurs { name: name(), option: option.clone() });
+        let ours = |option: &String| option.starts_with("--report") || *option == "--fsck-exit";
+        if let Some(index) = self.options.iter().position(ours) {
+            let option = self.options.get(index).map_or("", String::as_str);
+            return Err(self.mistake_in_option(index, format!("{option} cannot be an option of a job")));
         }
-        let says = |words: &[&str]| self.options.iter().any(|option| words.contains(&option.as_str()));
-        if (self.command == "repair" || says(&["--repair"])) && !says(&["--yes", "-y", "--dry-run"]) {
+        let position = |words: &[&str]| self.options.iter().position(|option| words.contains(&option.as_str()));
+        let writes = (self.command == "repair").then_some(None).or_else(|| position(&["--repair"]).map(Some));
+        if let (Some(word), None) = (writes, position(&["--yes", "-y", "--dry-run"])) {
             let message = "nobody is there to be asked: pass --yes, or --dry-run".to_owned();
-            return Err(JobMistake::Options { name: name(), message });
+            return Err(match word {
+                Some(index) => self.mistake_in_option(index, message),
+                None => Mistake::at(&[Step::Key("command")], format!("job {name}: {message}")),
+            });
         }
         let typed = ["mirrortool".into()].into_iter().chain(self.command_line(&["member".into()]));
         Cli::try_parse_from(typed).map(drop).map_err(|error| {
             let first_line = error.to_string().lines().next().unwrap_or_default().to_owned();
-            JobMistake::Options { name: name(), message: first_line }
+            match self.word_of(&error) {
+                Some(index) => self.mistake_in_option(index, first_line),
+                None => Mistake::at(&[Step::Key("options")], format!("job {name}: {first_line}")),
+            }
+        })
+    }
+
+    fn mistake_in_option(&self, index: usize, message: impl std::fmt::Display) -> Mistake {
+        Mistake::at(&[Step::Key("options"), Step::Entry(index)], format!("job {}: {message}", self.name))
+    }
+
+    /// Which of the options the parser does not like, where it names one: its value, where that stands by itself.
+    fn word_of(&self, error: &clap::Error) -> Option<usize> {
+        let named = |kind| error.get(kind).map(ToString::to_string);
+        let find = |word: String| self.options.iter().rposition(|option| *option == word);
+        let value = named(ContextKind::InvalidValue).and_then(find);
+        value.or_else(|| {
+            let shown = named(ContextKind::InvalidArg)?;
+            let name = shown.split([' ', '=']).next()?;
+            self.options.iter().rposition(|option| option.split('=').next() == Some(name))
         })
     }
 }
@@ -187,17 +200,35 @@ impl Job {
 impl JobFile {
     /// Reads a file; the error names the line and column of the first mistake.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: Self = serde_yaml::from_str(text)?;
-        for (index, job) in file.jobs.iter().enumerate() {
-            let earlier = file.jobs.iter().take(index).any(|other| other.name == job.name);
-            anyhow::ensure!(!earlier, "two jobs are called {}", job.name);
+        let TypedFile { reports, on_failure, jobs } = serde_yaml::from_str(text)?;
+        let told = |mistake: Mistake| mistake_at(text, &mistake.steps, mistake.message);
+        let of_job = |index: usize, mistake: Mistake| {
+            let steps = [Step::Key("jobs"), Step::Entry(index)].into_iter().chain(mistake.steps).collect();
+            told(Mistake { steps, ..mistake })
+        };
+        let mut good: Vec<Job> = Vec::with_capacity(jobs.len());
+        for (index, job) in jobs.into_iter().enumerate() {
+            let job = Job::try_from(job).map_err(|mistake| of_job(index, mistake))?;
+            if good.iter().any(|earlier| earlier.name == job.name) {
+                let message = format!("two jobs are called {}", job.name);
+                return Err(of_job(index, Mistake::at(&[Step::Key("name")], message)));
+            }
+            good.push(job);
         }
-        anyhow::ensure!(!file.jobs.is_empty(), "there is no job in it");
-        if let Some(reports) = &file.reports {
-            anyhow::ensure!(reports.can_be_there(), "reports: {} is not a folder", reports.directory.display());
-            anyhow::ensure!(reports.keep > 0, "reports: keep must be 1 or more");
+        if good.is_empty() {
+            return Err(told(Mistake::at(&[Step::Key("jobs")], "there is no job in it")));
         }
-        Ok(file)
+        if let Some(reports) = &reports {
+            let place = |key| [Step::Key("reports"), Step::Key(key)];
+            if !reports.can_be_there() {
+                let message = format!("reports: {} is not a folder", reports.directory.display());
+                return Err(told(Mistake::at(&place("directory"), message)));
+            }
+            if reports.keep == 0 {
+                return Err(told(Mistake::at(&place("keep"), "reports: keep must be 1 or more")));
+            }
+        }
+        Ok(Self { reports, on_failure, jobs: good })
     }
 
     pub(crate) fn read(path: &std::path::Path) -> anyhow::Result<Self> {
@@ -228,7 +259,7 @@ mod tests {
             ("jobs:\n- name: a\n  member: [x]\n", "unknown field `member`, expected one of"),
             ("jobs:\n- name: a\n  member: [x]\n", "at line 3 column 3"),
             ("jobs:\n- name: a\n  members: [x]\n- name: a b\n  members: [x]\n", "job name \"a b\""),
-            ("jobs:\n- name: a\n  members: [x]\n- name: a b\n  members: [x]\n", "at line 4 column 3"),
+            ("jobs:\n- name: a\n  members: [x]\n- name: a b\n  members: [x]\n", "at line 4 column 9"),
             ("jobs:\n- name: a\n", "job a: needs members, or a uuid"),
             ("jobs:\n- name: a\n  uuid: 1-2\n", "uuid \"1-2\" is not a uuid"),
             ("jobs:\n- name: a\n  members: ['x[']\n", "pattern \"x[\""),
@@ -236,6 +267,13 @@ mod tests {
             ("jobs:\n- name: a\n  members: [x]\n  options: [--fast]\n", "job a: error: unexpected argument '--fast'"),
             ("jobs:\n- name: a\n  members: [x]\n  options: [--report=r]\n", "--report=r cannot be an option of a job"),
             ("jobs:\n- {name: a, members: [x]}\n- {name: a, members: [x]}\n", "two jobs are called a"),
+            ("jobs:\n- name: a\n  members: [x, 'x[']\n", "at line 3 column 16"),
+            ("jobs:\n- name: a\n  members: [x]\n  options: [-d, --fast]\n", "at line 4 column 17"),
+            ("jobs:\n- name: a\n  members: [x]\n  options:\n  - --limit\n  - fast\n", "at line 6 column 5"),
+            ("jobs:\n- name: a\n  members: [x]\n  options: [-d, --limit=fast]\n", "at line 4 column 17"),
+            ("jobs:\n- name: a\n  members: [x]\n  options:\n  - -d\n  - --repair\n", "at line 6 column 5"),
+            ("jobs:\n- name: a\n  members: [x]\n  command: repair\n", "at line 4 column 12"),
+            ("jobs:\n- {name: a, members: [x]}\n- {name: a, members: [x]}\n", "at line 3 column 10"),
             ("jobs: []\n", "there is no job in it"),
             ("reports: {directory: /no/such}\njobs:\n- {name: a, members: [x]}\n", "/no/such is not a folder"),
         ] {

@@ -22,6 +22,7 @@ mod sittings;
 mod text_file;
 mod undoing;
 mod watch;
+mod yaml_place;
 
 use args::{Cli, Command};
 use clap::Parser as _;
