@@ -166,6 +166,9 @@ fn for_refusal(error: &Refusal) -> Option<&'static str> {
         }
         Refusal::Device(error) => for_device(error),
         Refusal::Unsupported(feature) => Some(for_feature(*feature)),
+        Refusal::StalePreferred { .. } => {
+            Some("prefer a current member, or add --even-stale if the old bytes are wanted")
+        }
         Refusal::SplitBrain(_) => Some(
             "decide which one is wanted and give that one alone with --degraded; add the other as a new device later",
         ),

@@ -49,6 +49,10 @@ pub(crate) struct RepairOptions {
     #[arg(long, value_name = "N", conflicts_with = "majority")]
     prefer_devid: Option<u64>,
 
+    /// With --prefer-devid, also where that member missed transactions: what the others have since is overwritten
+    #[arg(long, requires = "prefer_devid")]
+    even_stale: bool,
+
     /// Where copies without checksum differ, take what more than half of three or four copies have
     #[arg(long)]
     majority: bool,
@@ -65,6 +69,7 @@ pub(crate) struct RepairOptions {
 impl RepairOptions {
     fn choice(&self) -> Choice {
         match self.prefer_devid {
+            Some(devid) if self.even_stale => Choice::EvenStale(DeviceId::new(devid)),
             Some(devid) => Choice::Device(DeviceId::new(devid)),
             None if self.majority => Choice::Majority,
             None => Choice::Nobody,

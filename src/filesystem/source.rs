@@ -1,4 +1,5 @@
-//! Reading one tree block: the mirror that the policy picks, then the others, then what parity can rebuild.
+//! Reading one tree block: the mirror that the policy picks, then the others, then what parity can rebuild. Members that
+//! missed transactions are asked last: a block of theirs that verifies may be of a history of their own.
 
 use super::Filesystem;
 use crate::tree::block::check_block;
@@ -6,9 +7,11 @@ use crate::tree::readahead::Places;
 use crate::tree::{BadBlock, BlockSource, CopySource, LostBlock, ParentCheck, TreeBlock, TreeGeometry};
 use crate::units::{DeviceId, DevicePhysical, Logical};
 use crate::volume::read_policy::{Completion, MirrorSelector, Request, Selection};
-use crate::volume::{CopyError, MirrorCopy};
+use crate::volume::{CopyError, MirrorCopy, Standing};
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+type MirrorCopies = SmallVec<[MirrorCopy; 4]>;
 
 impl BlockSource for Filesystem {
     fn read_block(&self, at: Logical, check: &ParentCheck) -> Result<Arc<TreeBlock>, LostBlock> {
@@ -37,7 +40,9 @@ impl CopySource for Filesystem {
         if chunk.contiguous_bytes(at) < nodesize {
             return Places::new();
         }
-        chunk.copies(at).iter().map(|copy| copy.place).filter(|place| self.device(place.devid).is_some()).collect()
+        let (current, stale) = self.by_standing(chunk.copies(at));
+        let copies = if current.is_empty() { stale } else { current };
+        copies.iter().map(|copy| copy.place).collect()
     }
 
     fn read_place(&self, place: DevicePhysical, buf: &mut [u8]) -> bool {
@@ -64,9 +69,9 @@ impl CopySource for Filesystem {
 impl Filesystem {
     fn read_uncached(&self, at: Logical, check: &ParentCheck) -> Result<TreeBlock, LostBlock> {
         let chunk = self.chunks().lookup(at).map_err(|_| LostBlock::Unmapped(at))?;
-        let mut untried = chunk.copies(at);
+        let (mut untried, mut last) = self.by_standing(chunk.copies(at));
         let mut failure = Failure::default();
-        while let Some((copy, selection)) = self.pick(&mut untried, at) {
+        while let Some((copy, selection)) = self.pick(&mut untried, at).or_else(|| self.pick(&mut last, at)) {
             let mut bytes = vec![0; self.geometry.nodesize() as usize].into_boxed_slice();
             let started = self.clock_ns();
             let read = self.volume.read_copy(at, copy.mirror, &mut bytes);
@@ -88,9 +93,22 @@ impl Filesystem {
             .ok_or_else(|| failure.into_lost(at))
     }
 
-    /// Takes the copy to read next out of `untried`; copies on missing devices are passed over.
-    fn pick(&self, untried: &mut SmallVec<[MirrorCopy; 4]>, at: Logical) -> Option<(MirrorCopy, Selection)> {
-        untried.retain(|copy| self.device(copy.place.devid).is_some());
+    /// The copies on current members, and those on members that missed transactions; the others are missing.
+    fn by_standing(&self, copies: MirrorCopies) -> (MirrorCopies, MirrorCopies) {
+        let has_vote = |copy: &MirrorCopy| self.volume.standing(copy.place.devid).map(Standing::has_vote);
+        let mut parts = (MirrorCopies::new(), MirrorCopies::new());
+        for copy in copies {
+            match has_vote(&copy) {
+                Some(true) => parts.0.push(copy),
+                Some(false) => parts.1.push(copy),
+                None => {}
+            }
+        }
+        parts
+    }
+
+    /// Takes the copy to read next out of `untried`.
+    fn pick(&self, untried: &mut MirrorCopies, at: Logical) -> Option<(MirrorCopy, Selection)> {
         let candidates: SmallVec<[DeviceId; 4]> = untried.iter().map(|copy| copy.place.devid).collect();
         let request =
             Request { logical: at, len_bytes: u64::from(self.geometry.nodesize()), stream: super::stream_id() };

@@ -12,7 +12,7 @@ use super::ledger::{Book, Intake, Ledger};
 use super::outcome::{RepairSummary, StepState, settle};
 use super::pipeline::{Ended, Reading, run};
 use super::plan::{Planned, RepairPlan, Step, in_order, settle_deferred};
-use super::preflight::check_may_write;
+use super::preflight::{check_choice, check_may_write};
 use super::split::check_same_history;
 use crate::filesystem::Filesystem;
 use crate::lease::WriteLease;
@@ -33,6 +33,7 @@ pub fn repair_at_once(
 ) -> Result<(Planned, RepairSummary), RepairError> {
     let clock = Instant::now();
     check_may_write(fs)?;
+    check_choice(fs, options.choice)?;
     check_same_history(fs)?;
     let ledger = Ledger::new(Intake::AtOnce(fs), None);
     let places = options.from.map(|findings| Places::of_findings(findings, fs.chunks()));

@@ -24,7 +24,7 @@ pub use fingerprint::Fingerprint;
 pub use journal::{Journal, LogStore};
 pub use outcome::{Failure, RepairSummary, StepState};
 pub use plan::{PlanOptions, Planned, RepairPlan, Step, Withheld, WithheldStep, plan};
-pub use preflight::{Refusal, check_may_write, check_unused};
+pub use preflight::{Refusal, check_choice, check_may_write, check_unused};
 pub use salvage::FromBadCopies;
 pub use split::check_same_history;
 

@@ -5,7 +5,7 @@
 
 use super::RepairError;
 use super::fingerprint::Fingerprint;
-use super::preflight::check_may_write;
+use super::preflight::{check_choice, check_may_write};
 use crate::filesystem::Filesystem;
 use crate::scrub::finding::{Finding, FindingKind, Problem, RepairState};
 use crate::scrub::mend::{Choice, Mend, Mending, Places, Salvage, Source};
@@ -179,6 +179,7 @@ pub(super) fn in_order(step: &Step) -> (bool, DevicePhysical) {
 /// Scrubs and plans. A run that was cancelled has an incomplete plan, and its outcome says so.
 pub fn plan(fs: &Filesystem, options: &PlanOptions<'_>, progress: &Progress) -> Result<Planned, RepairError> {
     check_may_write(fs)?;
+    check_choice(fs, options.choice)?;
     super::split::check_same_history(fs)?;
     let places = options.from.map(|findings| Places::of_findings(findings, fs.chunks()));
     let steps: Mutex<Vec<Step>> = Mutex::default();

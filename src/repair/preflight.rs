@@ -3,7 +3,9 @@
 use crate::device::{DeviceError, Use, users_of};
 use crate::filesystem::Filesystem;
 use crate::format::UnsupportedFeature;
+use crate::scrub::mend::Choice;
 use crate::units::{DeviceId, Generation, Logical};
+use crate::volume::Standing;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -28,6 +30,19 @@ pub enum Refusal {
     /// It cannot be found out who uses a member.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The copies of a member that missed transactions were to win.
+    #[error(
+        "devid {devid} is stale (generation {have}, the file system is at {newest}): what it missed would be put over \
+         what the others have"
+    )]
+    StalePreferred {
+        /// The member.
+        devid: DeviceId,
+        /// Its last transaction.
+        have: Generation,
+        /// The last one of the set.
+        newest: Generation,
+    },
     /// Two members were written without each other: neither has all that the other has.
     #[error(
         "split brain: {one} (devid {one_devid}, generation {one_generation}) and {other} (devid {other_devid}, \
@@ -99,6 +114,15 @@ pub fn check_may_write(fs: &Filesystem) -> Result<(), Refusal> {
         return Err(Refusal::Metadump);
     }
     Ok(())
+}
+
+/// Refuses a choice that would let a member that missed transactions win without having been asked for as that.
+pub fn check_choice(fs: &Filesystem, choice: Choice) -> Result<(), Refusal> {
+    let Choice::Device(devid) = choice else { return Ok(()) };
+    match fs.volume().standing(devid) {
+        Some(Standing::Stale { have, newest }) => Err(Refusal::StalePreferred { devid, have, newest }),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses members that are mounted, the backing file of a loop device, swap, locked by another process, or held by

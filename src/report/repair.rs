@@ -50,6 +50,7 @@ impl fmt::Display for SourceText {
         match self.0 {
             Source::Mirror(mirror) => write!(f, "mirror {mirror}"),
             Source::EqualCopies(mirror) => write!(f, "mirror {mirror}, without checksum, equal in all readable copies"),
+            Source::CurrentCopy(mirror) => write!(f, "mirror {mirror}, without checksum, on a current member"),
             Source::Rebuilt(RecoverySource::P) => f.write_str("rebuilt from P"),
             Source::Rebuilt(RecoverySource::Q) => f.write_str("rebuilt from Q"),
             Source::Rebuilt(RecoverySource::PQ { with }) => write!(f, "rebuilt from P and Q without column {with}"),

@@ -20,7 +20,8 @@ impl Engine<'_> {
     /// The stripes to read first, and whether that is all of the window. Nothing where nothing of it is asked for.
     pub(super) fn picks(&self, window: &Window) -> (Scope, Vec<Pick>) {
         let whole = || self.present(window, Scope::Whole).map(|stripe| (stripe, None)).collect();
-        if !self.selection().is_partial_in(&window.chunk) {
+        // What missed transactions is held against all that is there.
+        if !self.selection().is_partial_in(&window.chunk) || self.has_stale(&window.chunk) {
             return (Scope::Whole, whole());
         }
         let picked = match self.selection().copies {

@@ -28,8 +28,8 @@ use crate::format::types::tree_name;
 use crate::owners::Unwritten;
 use crate::tree::{BlockSource, LostSubtree, Prefetch, TreeGeometry, prefetch};
 use crate::units::{DeviceId, Logical, LogicalRange};
-use crate::volume::Chunk;
 use crate::volume::read_policy::{Completion, Request, Selection as Picked};
+use crate::volume::{Chunk, Member, Standing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -42,6 +42,7 @@ pub(super) struct Engine<'a> {
     progress: &'a Progress,
     mending: Option<&'a Mending<'a>>,
     lanes: BTreeMap<DeviceId, Lane>,
+    standings: BTreeMap<DeviceId, Standing>,
     /// Blocks of log trees, ascending.
     log_blocks: Vec<ExtraBlock>,
     fallback: Fallback<'a>,
@@ -69,7 +70,9 @@ impl<'a> Engine<'a> {
             .map_err(ScrubError::Memory)?;
         let (fallback, unwritten, lost) = (Fallback::new(fs), Unwritten::new(fs), Mutex::default());
         let moved = MoveWatch::new(fs.superblock().generation(), Instant::now());
-        Ok(Self { fs, options, progress, mending, lanes, log_blocks, fallback, unwritten, lost, moved })
+        let standing = |member: &Arc<Member>| Some((member.devid(), fs.volume().standing(member.devid())?));
+        let standings = fs.members().filter_map(standing).collect();
+        Ok(Self { fs, options, progress, mending, lanes, standings, log_blocks, fallback, unwritten, lost, moved })
     }
 
     pub(super) fn geometry(&self) -> &TreeGeometry {
@@ -120,6 +123,17 @@ impl<'a> Engine<'a> {
 
     pub(super) fn is_present(&self, devid: DeviceId) -> bool {
         self.lanes.contains_key(&devid)
+    }
+
+    /// Does a member that missed transactions hold a part of the chunk?
+    pub(super) fn has_stale(&self, chunk: &Chunk) -> bool {
+        let is_stale = |devid| self.standings.get(&devid).is_some_and(|standing| !standing.has_vote());
+        chunk.stripes().iter().any(|stripe| is_stale(stripe.devid))
+    }
+
+    /// Are copies held against each other, or against what a current member would have?
+    pub(super) fn compares(&self, chunk: &Chunk) -> bool {
+        chunk.mirrors() > 1 || (!has_parity(chunk) && self.has_stale(chunk))
     }
 
     pub(super) fn cap(&self) -> usize {
@@ -211,10 +225,10 @@ impl<'a> Engine<'a> {
 
     /// Calls `judge` with what the judges need to know.
     fn with_bench(&self, judge: impl FnOnce(&Bench<'_>)) {
-        let is_present = |devid| self.is_present(devid);
+        let standing = |devid| self.standings.get(&devid).copied();
         let (geometry, mending, selection) = (self.geometry(), self.mending, self.selection());
         let is_unwritten = |at| self.unwritten.is_unwritten(at, u64::from(geometry.sectorsize()));
-        judge(&Bench { geometry, is_present: &is_present, is_unwritten: &is_unwritten, mending, selection });
+        judge(&Bench { geometry, standing: &standing, is_unwritten: &is_unwritten, mending, selection });
     }
 
     /// Judges root blocks that could not be used: where a backup root stands in, its extent tree need not know them.

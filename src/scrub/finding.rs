@@ -2,7 +2,7 @@
 
 use crate::checksum::Digest;
 use crate::format::Key;
-use crate::units::{DeviceId, Logical, MirrorNum, Physical};
+use crate::units::{DeviceId, Generation, Logical, MirrorNum, Physical};
 use crate::volume::Profile;
 use std::fmt;
 use uuid::Uuid;
@@ -85,6 +85,13 @@ pub enum Evidence {
         /// The key in the parent.
         expect: Key,
     },
+    /// The copy is on a member that missed transactions.
+    Stale {
+        /// The last transaction of the member.
+        have: Generation,
+        /// The last one of the file system.
+        newest: Generation,
+    },
     /// The errno of a failed read, `None` where the read reached past the end of the device.
     Errno(Option<i32>),
     /// What is wrong inside a block, as one lowercase clause.
@@ -110,6 +117,9 @@ impl Evidence {
             Self::Number { have, expect } => both(have, expect),
             Self::Uuid { have, expect } => both(have, expect),
             Self::Key { have, expect } => both(have, expect),
+            Self::Stale { have, newest } => {
+                both(format_args!("member at generation {have}"), format_args!("file system at {newest}"))
+            }
             Self::Errno(Some(errno)) => (Some(std::io::Error::from_raw_os_error(*errno).to_string()), None),
             Self::Errno(None) => (Some("past the end of the device".to_owned()), None),
             Self::Text(text) => (Some(text.to_string()), None),

@@ -1,6 +1,10 @@
 //! Judges all copies of a window together where blocks are mirrored or stand alone: which bad copy has a good one
 //! beside it, and which copies without checksum are not equal.
+//!
+//! A tree block whose checksum, address, generation and owner are right is what was written there: it is the source for
+//! a copy that is rotten, also where its content cannot be right.
 
+use super::compare::{Difference, differences};
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::mend::{Choice, Fix, LostCopies, LostCopy, Mending, Source};
 use super::selection::Selection;
@@ -10,15 +14,15 @@ use super::verify::{BadPiece, Unreadable, unreadable_in};
 use super::window::{Run, RunKind, Window};
 use crate::tree::TreeGeometry;
 use crate::units::{DeviceId, Logical, ObjectId};
-use crate::volume::{Layout, MirrorCopy};
+use crate::volume::{Layout, MirrorCopy, Standing};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the judges need to know of the file system, and of the run.
 pub(super) struct Bench<'a> {
     pub(super) geometry: &'a TreeGeometry,
-    /// Is a member with this devid at hand?
-    pub(super) is_present: &'a (dyn Fn(DeviceId) -> bool + Sync),
+    /// Where the member with this devid stands; `None` where it is not at hand.
+    pub(super) standing: &'a (dyn Fn(DeviceId) -> Option<Standing> + Sync),
     /// Can no file read the sector there? Then its copies need not be equal. Reads trees: asked only where they are not.
     pub(super) is_unwritten: &'a (dyn Fn(Logical) -> bool + Sync),
     /// Are right bytes to be collected, and by which rules?
@@ -28,6 +32,15 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    pub(super) fn is_present(&self, devid: DeviceId) -> bool {
+        (self.standing)(devid).is_some()
+    }
+
+    /// Can a copy on this device be believed though nothing verifies it?
+    pub(super) fn has_vote(&self, devid: DeviceId) -> bool {
+        (self.standing)(devid).is_some_and(Standing::has_vote)
+    }
+
     pub(super) fn sectors(&self, len_bytes: u64) -> u64 {
         len_bytes / u64::from(self.geometry.sectorsize())
     }
@@ -42,16 +55,19 @@ pub(super) fn judge_mirrors(window: &Window, copies: &[StripeCopy], bench: &Benc
             by_block.entry(bad.logical).or_default().push((copy.stripe, bad));
         }
     }
-    let mut differing = differing(window, copies);
-    differing.retain(|at| !(bench.is_unwritten)(*at));
-    let touched: BTreeSet<Logical> = by_block.keys().chain(differing.iter()).copied().collect();
+    let mut differing = differences(window, copies, bench.standing);
+    differing.retain(|at, _| !(bench.is_unwritten)(*at));
+    let touched: BTreeSet<Logical> = by_block.keys().chain(differing.keys()).copied().collect();
     for at in touched {
         let bad = by_block.get(&at).map_or(&[][..], Vec::as_slice);
         let run = bad.first().map(|(_, b)| b.run).or_else(|| run_at(window, at));
         let Some(run) = run.and_then(|number| window.runs.get(number)) else { continue };
-        let len_bytes = bad.first().map_or(u64::from(bench.geometry.sectorsize()), |(_, b)| b.len_bytes);
-        let block = MirroredBlock { window, run, at, len_bytes, bad, all: copies, differs: differing.contains(&at) };
-        block.judge(bench, tally);
+        let len_bytes = match run.kind {
+            RunKind::Tree(_) => run.len_bytes,
+            RunKind::Summed(_) | RunKind::Unsummed => u64::from(bench.geometry.sectorsize()),
+        };
+        let differs = differing.get(&at).copied();
+        MirroredBlock { window, run, at, len_bytes, bad, all: copies, differs }.judge(bench, tally);
     }
     report_absent(window, bench, tally);
 }
@@ -65,38 +81,91 @@ struct MirroredBlock<'a> {
     /// By stripe.
     bad: &'a [(usize, &'a BadPiece)],
     all: &'a [StripeCopy],
-    differs: bool,
+    differs: Option<Difference>,
+}
+
+/// Right bytes of a block.
+struct Right<'a> {
+    bytes: Cow<'a, [u8]>,
+    source: Source,
+    /// It is what was written, and its content cannot be right.
+    is_odd: bool,
 }
 
 impl MirroredBlock<'_> {
     fn judge(&self, bench: &Bench<'_>, tally: &mut Tally) {
         let sectorsize = bench.geometry.sectorsize();
         let copies = self.window.chunk.copies(self.at);
-        let present = |copy: &MirrorCopy| (bench.is_present)(copy.place.devid);
-        let has_good = copies.iter().any(|copy| present(copy) && self.problem_on(copy).is_none());
         let right = bench.mending.and_then(|mending| self.right_bytes(&copies, mending, bench));
-        let repair = match (self.differs, has_good) {
-            _ if right.is_some() => RepairState::Possible,
-            (true, _) => RepairState::Undecidable,
-            (false, true) => RepairState::Possible,
-            (false, false) => RepairState::Impossible,
-        };
+        let has_good = copies.iter().any(|copy| self.is_good(copy, bench));
+        let has_odd = copies.iter().any(|copy| self.is_odd(copy));
         for copy in &copies {
+            let is_there = bench.is_present(copy.place.devid);
             let (problem, evidence) = match self.problem_on(copy) {
                 Some(bad) => (bad.problem, bad.evidence.clone()),
-                None if !present(copy) && !has_good && right.is_none() => (Problem::Missing, Evidence::None),
-                None if present(copy) && self.differs => (Problem::CopiesDiffer, Evidence::None),
+                None if is_there => match self.difference_on(copy, bench) {
+                    Some(difference) => difference,
+                    None => continue,
+                },
+                None if !has_good && !has_odd && right.is_none() => (Problem::Missing, Evidence::None),
                 None => continue,
             };
-            if let Some((right, source)) = &right {
-                if self.bytes_on(copy).is_some_and(|have| *have.bytes == **right && have.is_whole(sectorsize)) {
-                    continue;
+            let repair = match self.differs {
+                _ if right.as_ref().is_some_and(|right| !right.is_odd) => RepairState::Possible,
+                Some(Difference::Open | Difference::Unproved) => RepairState::Undecidable,
+                _ if has_good || (has_odd && !self.is_odd(copy)) => RepairState::Possible,
+                _ => RepairState::Impossible,
+            };
+            if let Some(right) = &right {
+                let is_same =
+                    self.bytes_on(copy).is_some_and(|have| *have.bytes == *right.bytes && have.is_whole(sectorsize));
+                match is_same {
+                    true if right.is_odd => {}
+                    true => continue,
+                    false => self.mend(copy, problem, &right.bytes, right.source, bench, tally),
                 }
-                self.mend(copy, problem, right, *source, bench, tally);
             }
             let Self { window, run, at, len_bytes, .. } = *self;
             Found { window, run, at, len_bytes, copy, problem, evidence, repair }.tell(bench, tally);
         }
+    }
+
+    /// Is there nothing against the copy, and something for it?
+    fn is_good(&self, copy: &MirrorCopy, bench: &Bench<'_>) -> bool {
+        let (devid, is_verified) = (copy.place.devid, self.run.kind != RunKind::Unsummed);
+        bench.is_present(devid) && self.problem_on(copy).is_none() && (is_verified || bench.has_vote(devid))
+    }
+
+    /// Is it what was written there, though its content cannot be right?
+    fn is_odd(&self, copy: &MirrorCopy) -> bool {
+        self.problem_on(copy).is_some_and(|bad| bad.is_odd_block(self.run))
+    }
+
+    /// What speaks against a copy that has no fault in itself.
+    fn difference_on(&self, copy: &MirrorCopy, bench: &Bench<'_>) -> Option<(Problem, Evidence)> {
+        let standing = (bench.standing)(copy.place.devid)?;
+        match (self.differs?, standing) {
+            (Difference::Open, Standing::Current | Standing::Seed) => Some((Problem::CopiesDiffer, Evidence::None)),
+            (Difference::Open, Standing::Stale { have, newest }) => {
+                Some((Problem::CopiesDiffer, Evidence::Stale { have, newest }))
+            }
+            (Difference::Stale, Standing::Stale { have, newest }) if self.is_unlike_current(copy, bench) => {
+                Some((Problem::CopiesDiffer, Evidence::Stale { have, newest }))
+            }
+            (Difference::Unproved, Standing::Stale { have, newest }) => {
+                Some((Problem::Generation, Evidence::Stale { have, newest }))
+            }
+            (Difference::Stale | Difference::Unproved, _) => None,
+        }
+    }
+
+    /// Is what this copy has not what the current ones have?
+    fn is_unlike_current(&self, copy: &MirrorCopy, bench: &Bench<'_>) -> bool {
+        let stripes = self.window.chunk.stripes();
+        let has_vote = |read: &&StripeCopy| stripes.get(read.stripe).is_some_and(|s| bench.has_vote(s.devid));
+        let current = self.all.iter().filter(has_vote).find_map(|read| read.verdict.fingerprint_at(self.at));
+        let own = self.all.iter().find(|read| read.stripe == copy.stripe);
+        own.and_then(|read| read.verdict.fingerprint_at(self.at)).is_some_and(|own| Some(own) != current)
     }
 
     fn problem_on(&self, copy: &MirrorCopy) -> Option<&BadPiece> {
@@ -113,12 +182,7 @@ impl MirroredBlock<'_> {
     }
 
     /// Bytes that verify, or that the rules of `mending` make the right ones.
-    fn right_bytes<'s>(
-        &'s self,
-        copies: &[MirrorCopy],
-        mending: &Mending<'_>,
-        bench: &Bench<'_>,
-    ) -> Option<(Cow<'s, [u8]>, Source)> {
+    fn right_bytes<'s>(&'s self, copies: &[MirrorCopy], mending: &Mending<'_>, bench: &Bench<'_>) -> Option<Right<'s>> {
         let sectorsize = bench.geometry.sectorsize();
         let readable: Vec<(&MirrorCopy, &[u8])> = copies
             .iter()
@@ -126,19 +190,32 @@ impl MirroredBlock<'_> {
             .filter(|(_, have)| have.is_whole(sectorsize))
             .map(|(copy, have)| (copy, have.bytes))
             .collect();
+        let borrowed = |bytes, source| Right { bytes: Cow::Borrowed(bytes), source, is_odd: false };
         let is_summed = self.run.kind != RunKind::Unsummed;
-        if self.differs {
-            let (copy, bytes) = chosen(&readable, copies.len(), mending.choice)?;
-            return Some((Cow::Borrowed(bytes), Source::Chosen(copy.mirror)));
+        if self.differs.is_some() && !is_summed {
+            let is_open = self.differs == Some(Difference::Open);
+            if let Some((copy, bytes)) = chosen(&readable, copies, mending.choice, bench, is_open) {
+                return Some(borrowed(bytes, Source::Chosen(copy.mirror)));
+            }
         }
-        if let Some((copy, bytes)) = readable.iter().find(|(copy, _)| self.problem_on(copy).is_none()) {
-            let source = if is_summed { Source::Mirror(copy.mirror) } else { Source::EqualCopies(copy.mirror) };
-            return Some((Cow::Borrowed(*bytes), source));
+        if matches!(self.differs, Some(Difference::Open | Difference::Unproved)) {
+            return None;
+        }
+        if let Some((copy, bytes)) = readable.iter().find(|(copy, _)| self.is_good(copy, bench)) {
+            let source = match self.differs {
+                _ if is_summed => Source::Mirror(copy.mirror),
+                Some(_) => Source::CurrentCopy(copy.mirror),
+                None => Source::EqualCopies(copy.mirror),
+            };
+            return Some(borrowed(bytes, source));
+        }
+        if let Some((copy, bytes)) = readable.iter().find(|(copy, _)| self.is_odd(copy)) {
+            return Some(Right { is_odd: true, ..borrowed(bytes, Source::Mirror(copy.mirror)) });
         }
         let (bytes, source) = salvage(self.window, self.run, self.at, mending, bench, || {
             copies.iter().filter_map(|copy| Some(self.bytes_on(copy)?.as_lost(sectorsize))).collect()
         })?;
-        Some((Cow::Owned(bytes), source))
+        Some(Right { bytes: Cow::Owned(bytes), source, is_odd: false })
     }
 
     fn mend(
@@ -195,17 +272,27 @@ impl<'a> CopyBytes<'a> {
     }
 }
 
-/// The copy that wins by `choice` among the readable ones of `total`.
+/// The copy that wins by `choice` among the readable ones of `all`. One on a member that missed transactions wins only where
+/// it was asked for as that; a current one where the current ones differ (`is_open`).
 fn chosen<'c, 'b>(
     readable: &[(&'c MirrorCopy, &'b [u8])],
-    total: usize,
+    all: &[MirrorCopy],
     choice: Choice,
+    bench: &Bench<'_>,
+    is_open: bool,
 ) -> Option<(&'c MirrorCopy, &'b [u8])> {
-    let votes = |bytes: &[u8]| readable.iter().filter(|(_, other)| *other == bytes).count();
+    let is_stale = |copy: &MirrorCopy| (bench.standing)(copy.place.devid).is_some_and(|s| !s.has_vote());
+    let current = || readable.iter().filter(|(copy, _)| !is_stale(copy));
+    let on = |devid: DeviceId| move |(copy, _): &&(&'c MirrorCopy, &'b [u8])| copy.place.devid == devid;
     match choice {
         Choice::Nobody => None,
-        Choice::Device(devid) => readable.iter().find(|(copy, _)| copy.place.devid == devid).copied(),
-        Choice::Majority => readable.iter().find(|(_, bytes)| total > 2 && votes(bytes) * 2 > total).copied(),
+        Choice::EvenStale(devid) => readable.iter().find(on(devid)).copied(),
+        Choice::Device(devid) => current().find(on(devid)).filter(|_| is_open).copied(),
+        Choice::Majority => {
+            let total = all.iter().filter(|copy| !is_stale(copy)).count();
+            let votes = |bytes: &[u8]| current().filter(|(_, other)| *other == bytes).count();
+            current().find(|(_, bytes)| total > 2 && votes(bytes) * 2 > total).filter(|_| is_open).copied()
+        }
     }
 }
 
@@ -297,7 +384,7 @@ impl Found<'_> {
         match (self.problem, kind) {
             (Problem::Missing, _) => {}
             (Problem::ReadError, _) => counters.read_errors += sectors,
-            (Problem::CopiesDiffer, _) => counters.nodatasum_mismatch += sectors,
+            (Problem::CopiesDiffer | Problem::Generation, FindingKind::Data) => counters.nodatasum_mismatch += sectors,
             (_, FindingKind::Metadata) => counters.verify_errors += sectors,
             (_, _) => counters.csum_errors += sectors,
         }
@@ -324,24 +411,9 @@ pub(super) fn run_at(window: &Window, at: Logical) -> Option<usize> {
     after.checked_sub(1).filter(|number| window.runs.get(*number).is_some_and(|run| at < run.end()))
 }
 
-/// Sectors without checksum whose readable copies are not all equal.
-fn differing(window: &Window, copies: &[StripeCopy]) -> BTreeSet<Logical> {
-    let mut differing = BTreeSet::new();
-    if window.chunk.mirrors() < 2 || copies.iter().all(|c| c.verdict.fingerprints.is_empty()) {
-        return differing;
-    }
-    let mut seen: BTreeMap<Logical, u128> = BTreeMap::new();
-    for (at, fingerprint) in copies.iter().flat_map(|c| &c.verdict.fingerprints) {
-        if *seen.entry(*at).or_insert(*fingerprint) != *fingerprint {
-            differing.insert(*at);
-        }
-    }
-    differing
-}
-
 /// Blocks all of whose copies are on missing devices: nobody has looked at them yet.
 fn report_absent(window: &Window, bench: &Bench<'_>, tally: &mut Tally) {
-    if window.chunk.stripes().iter().all(|s| (bench.is_present)(s.devid)) {
+    if window.chunk.stripes().iter().all(|s| bench.is_present(s.devid)) {
         return;
     }
     for run in &window.runs {
@@ -352,7 +424,7 @@ fn report_absent(window: &Window, bench: &Bench<'_>, tally: &mut Tally) {
         let mut at = run.logical;
         while at < run.end() {
             let copies = window.chunk.copies(at);
-            if copies.iter().any(|c| (bench.is_present)(c.place.devid)) {
+            if copies.iter().any(|c| bench.is_present(c.place.devid)) {
                 // The rest of the stripe unit is on the same devices.
                 at = at + window.chunk.contiguous_bytes(at).max(step).next_multiple_of(step);
                 continue;

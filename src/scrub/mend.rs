@@ -32,6 +32,8 @@ pub enum Source {
     Mirror(MirrorNum),
     /// Another copy of a sector without checksum: all copies that can be read are equal, this one cannot be read.
     EqualCopies(MirrorNum),
+    /// A copy without checksum on a current member, where the other is on one that missed transactions.
+    CurrentCopy(MirrorNum),
     /// A combination of the row's other columns that verifies.
     Rebuilt(RecoverySource),
     /// Several of those, sector by sector.
@@ -261,9 +263,11 @@ pub enum Choice {
     /// None: nothing is written.
     #[default]
     Nobody,
-    /// The one on this device.
+    /// The one on this device, among current members.
     Device(DeviceId),
-    /// The one that more than half of three or four copies have.
+    /// The one on this device, though it missed transactions: also where it alone differs.
+    EvenStale(DeviceId),
+    /// The one that more than half of three or four copies on current members have.
     Majority,
 }
 

@@ -6,6 +6,7 @@
 
 mod ahead;
 mod allocation;
+mod compare;
 mod dispatch;
 pub mod earlier;
 mod engine;

@@ -4,9 +4,10 @@
 //! rubbish in between (`scrub_raid56_parity_stripe` masks them likewise). Parity is unknown, and not judged, where a block
 //! of the row can be neither read nor rebuilt. A row that holds data without checksums and does not add up cannot be
 //! decided, unless Q agrees with the data against P or P against Q. Data without content (preallocated, never written)
-//! counts as not allocated.
+//! counts as not allocated. Columns on members that missed transactions: [`suspects`].
 
 mod pq;
+mod suspects;
 
 use super::finding::{Evidence, Problem, RepairState};
 use super::judge::{Bench, Found, accept, lost_copy, salvage};
@@ -19,6 +20,7 @@ use crate::units::{DevicePhysical, Logical, MirrorNum};
 use crate::volume::raid56::{Recovered, Row, RowColumn, recover};
 use crate::volume::{Column, FullStripe, MirrorCopy, STRIPE_LEN_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
+use suspects::Suspect;
 
 const UNIT: usize = STRIPE_LEN_BYTES as usize;
 
@@ -51,12 +53,24 @@ struct Block<'a> {
     len: usize,
 }
 
+/// What could be rebuilt of a row.
+struct Rebuilt<'a> {
+    /// Blocks that stay wrong.
+    open: Vec<Block<'a>>,
+    /// Where the bytes of the others come from.
+    sources: BTreeMap<Logical, Source>,
+    /// Sectors that nothing proved, each with what gave its bytes.
+    suspects: Vec<(Suspect, Option<Source>)>,
+}
+
 /// One column as it was read, or as it has been mended.
 struct ColumnBytes {
     bytes: Option<Vec<u8>>,
     /// Sectors whose bytes are not to be believed: unreadable, or part of a bad block.
     wrong: Vec<bool>,
     unreadable: Vec<bool>,
+    /// Sectors that nothing proves, on a member that missed transactions.
+    unproved: Vec<bool>,
 }
 
 impl<'a> RowJudge<'a> {
@@ -64,12 +78,13 @@ impl<'a> RowJudge<'a> {
         let bad: Vec<(usize, &BadPiece)> = self.bad_pieces().collect();
         let columns = || self.full.data.iter().chain([&self.full.p]).chain(self.full.q.as_ref());
         let whole = columns().all(|c| self.read(c).is_some_and(|(_, failed)| failed.is_empty()));
-        if bad.is_empty() && whole {
+        if bad.is_empty() && whole && !self.has_stale() {
             let data: Vec<Option<&[u8]>> = self.full.data.iter().map(|c| self.read(c).map(|(b, _)| b)).collect();
             return self.judge_parity(&data, tally);
         }
         let mut columns: Vec<ColumnBytes> = self.full.data.iter().map(|c| self.load(c)).collect();
-        for (column, piece) in &bad {
+        let is_odd = |piece: &BadPiece| self.window.runs.get(piece.run).is_some_and(|run| piece.is_odd_block(run));
+        for (column, piece) in bad.iter().filter(|(_, piece)| !is_odd(piece)) {
             let from = self.offset_in_column(piece.logical) / self.sectorsize();
             let sectors = piece.len_bytes as usize / self.sectorsize();
             columns
@@ -80,8 +95,11 @@ impl<'a> RowJudge<'a> {
                 .take(sectors)
                 .for_each(|w| *w = true);
         }
-        let (open, sources) = self.rebuild_all(&mut columns);
+        let suspects = self.suspects(&mut columns);
+        let Rebuilt { mut open, sources, suspects } = self.rebuild_all(&mut columns, suspects);
         self.report_blocks(&bad, &open, &columns, tally);
+        self.report_suspects(&suspects, &mut columns, tally);
+        open.retain(|block| self.is_open(&columns, block));
         if self.bench.mending.is_some() {
             self.mend_blocks(&bad, &columns, &sources, tally);
         }
@@ -117,9 +135,17 @@ impl<'a> RowJudge<'a> {
         match self.read(column) {
             Some((bytes, failed)) => {
                 let unreadable: Vec<bool> = (0..sectors).map(|s| failed.contains(&s)).collect();
-                ColumnBytes { bytes: Some(bytes.to_vec()), wrong: unreadable.clone(), unreadable }
+                ColumnBytes {
+                    bytes: Some(bytes.to_vec()),
+                    wrong: unreadable.clone(),
+                    unreadable,
+                    unproved: vec![false; sectors],
+                }
             }
-            None => ColumnBytes { bytes: None, wrong: vec![true; sectors], unreadable: vec![true; sectors] },
+            None => {
+                let all = || vec![true; sectors];
+                ColumnBytes { bytes: None, wrong: all(), unreadable: all(), unproved: vec![false; sectors] }
+            }
         }
     }
 
@@ -152,33 +178,51 @@ impl<'a> RowJudge<'a> {
         })
     }
 
+    fn is_open(&self, columns: &[ColumnBytes], block: &Block<'_>) -> bool {
+        let (from, len) = (block.offset / self.sectorsize(), block.len / self.sectorsize());
+        columns.get(block.column).is_none_or(|c| c.wrong.iter().skip(from).take(len).any(|w| *w))
+    }
+
     /// Puts the right bytes in place of all that is wrong and can be rebuilt. Each success may make the next possible.
-    /// Returns the addresses of blocks that stay wrong, and where the bytes of the others come from.
-    fn rebuild_all(&self, columns: &mut [ColumnBytes]) -> (BTreeSet<Logical>, BTreeMap<Logical, Source>) {
+    fn rebuild_all(&self, columns: &mut [ColumnBytes], suspects: Vec<Suspect>) -> Rebuilt<'a> {
         let mut sources = BTreeMap::new();
         let sectorsize = self.sectorsize();
-        let is_open = |columns: &[ColumnBytes], block: &Block<'_>| {
-            let from = block.offset / sectorsize;
-            columns.get(block.column).is_none_or(|c| c.wrong.iter().skip(from).take(block.len / sectorsize).any(|w| *w))
+        let mut suspects: Vec<(Suspect, Option<Source>)> =
+            suspects.into_iter().map(|suspect| (suspect, None)).collect();
+        let is_suspect = |columns: &[ColumnBytes], block: &Block<'_>| {
+            let unproved = columns.get(block.column).map_or(&[][..], |c| &c.unproved);
+            unproved.get(block.offset / sectorsize) == Some(&true)
         };
-        let mut open: Vec<Block<'a>> = self.blocks().filter(|block| is_open(columns, block)).collect();
+        let mut open: Vec<Block<'a>> = self.blocks().filter(|block| self.is_open(columns, block)).collect();
         loop {
             let before = open.len();
+            let mut settled = 0;
             let mut settle = |columns: &mut [ColumnBytes], block: &Block<'a>, right: Option<(Vec<u8>, Source)>| {
                 let Some((bytes, source)) = right else { return true };
                 put(columns, block, &bytes, sectorsize);
                 sources.insert(block.logical, source);
                 false
             };
-            open.retain(|block| settle(columns, block, self.rebuild(block, columns)));
-            if open.len() == before {
+            open.retain(|block| is_suspect(columns, block) || settle(columns, block, self.rebuild(block, columns)));
+            for (suspect, source) in suspects.iter_mut().filter(|(_, source)| source.is_none()) {
+                *source = self.settle(*suspect, columns);
+                settled += usize::from(source.is_some());
+            }
+            if open.len() == before && settled == 0 {
                 open.retain(|block| settle(columns, block, self.salvage(block, columns)));
             }
-            if open.is_empty() || open.len() == before {
+            if open.len() == before && settled == 0 {
                 break;
             }
         }
-        (open.iter().map(|block| block.logical).collect(), sources)
+        // What the rest of the row says of an allocated suspect that cannot be read mends it as any other block.
+        for (suspect, source) in &suspects {
+            let at =
+                self.full.logical + suspect.column as u64 * STRIPE_LEN_BYTES + (suspect.sector * sectorsize) as u64;
+            sources.extend(source.map(|source| (at, source)));
+        }
+        open.retain(|block| self.is_open(columns, block));
+        Rebuilt { open, sources, suspects }
     }
 
     /// The last attempt at a block that no combination of columns gives, where the user has asked for it: from what is
@@ -228,8 +272,9 @@ impl<'a> RowJudge<'a> {
         };
         let owned: Vec<Option<Vec<u8>>> = columns.iter().map(slice).collect();
         let data: Vec<Option<&[u8]>> = owned.iter().map(Option::as_deref).collect();
+        let is_proved = block.run.kind != RunKind::Unsummed;
         let parity = |c: &Column| {
-            let (bytes, failed) = self.read(c)?;
+            let (bytes, failed) = self.read(c).filter(|_| is_proved || self.has_vote(c))?;
             (!sectors.clone().all(|s| failed.contains(&s))).then_some(bytes)?.get(from..to)
         };
         let row = Row { data: &data, p: parity(&self.full.p), q: self.full.q.as_ref().and_then(parity) };
@@ -304,30 +349,37 @@ impl<'a> RowJudge<'a> {
     /// RAID1: it cannot be proven, and nothing speaks against it.
     fn has_unproven_source(&self, block: &Block<'_>, columns: &[ColumnBytes]) -> bool {
         let sectors = block.offset / self.sectorsize()..(block.offset + block.len) / self.sectorsize();
-        let is_whole =
-            |c: &ColumnBytes| c.bytes.is_some() && c.wrong.get(sectors.clone()).is_some_and(|w| !w.contains(&true));
+        let none = |flags: &[bool]| flags.get(sectors.clone()).is_some_and(|flags| !flags.contains(&true));
+        let is_whole = |c: &ColumnBytes| c.bytes.is_some() && none(&c.wrong) && none(&c.unproved);
         let mut others = columns.iter().enumerate().filter(|(number, _)| *number != block.column);
         let parity = [Some(&self.full.p), self.full.q.as_ref()].into_iter().flatten();
-        let mut stands =
-            parity.filter_map(|c| self.read(c)).filter(|(_, failed)| !failed.iter().any(|s| sectors.contains(s)));
+        let mut stands = parity
+            .filter(|c| self.has_vote(c))
+            .filter_map(|c| self.read(c))
+            .filter(|(_, failed)| !failed.iter().any(|s| sectors.contains(s)));
         block.run.kind == RunKind::Unsummed && others.all(|(_, c)| is_whole(c)) && stands.next().is_some()
     }
 
     fn report_blocks(
         &self,
         bad: &[(usize, &BadPiece)],
-        open: &BTreeSet<Logical>,
+        open: &[Block<'a>],
         columns: &[ColumnBytes],
         tally: &mut Tally,
     ) {
+        let is_still_open = |at: Logical| open.iter().any(|block| block.logical == at);
         for (column, piece) in bad {
             let Some(run) = self.window.runs.get(piece.run) else { continue };
-            let repair = prospect(run, open.contains(&piece.logical));
+            let repair = match piece.is_odd_block(run) {
+                true => RepairState::Impossible,
+                false => prospect(run, is_still_open(piece.logical)),
+            };
             self.tell(run, *column, piece, repair, tally);
         }
         let reported: BTreeSet<Logical> = bad.iter().map(|(_, piece)| piece.logical).collect();
         let lacks_content = |b: &Block<'_>| b.run.kind == RunKind::Unsummed && (self.bench.is_unwritten)(b.logical);
-        let absent = self.blocks().filter(|b| open.contains(&b.logical) && !reported.contains(&b.logical));
+        let is_there = |b: &&Block<'_>| columns.get(b.column).is_some_and(|c| c.bytes.is_some());
+        let absent = open.iter().filter(|b| !is_there(b) && !reported.contains(&b.logical));
         for block in absent.filter(|b| !lacks_content(b) && !self.has_unproven_source(b, columns)) {
             let (problem, evidence) = (Problem::Missing, Evidence::None);
             let len_bytes = block.len as u64;
@@ -356,15 +408,18 @@ impl<'a> RowJudge<'a> {
 }
 
 fn put(columns: &mut [ColumnBytes], block: &Block<'_>, bytes: &[u8], sectorsize: usize) {
-    let Some(column) = columns.get_mut(block.column) else { return };
+    put_bytes(columns, block.column, block.offset, bytes, sectorsize);
+}
+
+fn put_bytes(columns: &mut [ColumnBytes], column: usize, offset: usize, bytes: &[u8], sectorsize: usize) {
+    let Some(column) = columns.get_mut(column) else { return };
     let all = column.bytes.get_or_insert_with(|| vec![0; UNIT]);
-    if let Some(to) = all.get_mut(block.offset..block.offset + bytes.len()) {
+    if let Some(to) = all.get_mut(offset..offset + bytes.len()) {
         to.copy_from_slice(bytes);
     }
-    let sectors = block.offset / sectorsize..(block.offset + bytes.len()) / sectorsize;
-    for sector in sectors {
-        column.wrong.iter_mut().skip(sector).take(1).for_each(|w| *w = false);
-        column.unreadable.iter_mut().skip(sector).take(1).for_each(|u| *u = false);
+    let sectors = offset / sectorsize..(offset + bytes.len()) / sectorsize;
+    for flags in [&mut column.wrong, &mut column.unreadable, &mut column.unproved] {
+        flags.get_mut(sectors.clone()).into_iter().flatten().for_each(|flag| *flag = false);
     }
 }
 

@@ -211,7 +211,7 @@ pub(super) fn needed(window: &Window, stripe: usize, scope: Scope) -> Vec<Range<
 
 fn judge_stripe(engine: &Engine<'_>, task: &Task, buffer: PooledBuffer, unreadable: Unreadable) {
     let window = &task.job.window;
-    let compare = task.job.scope == Scope::Whole && window.chunk.mirrors() > 1;
+    let compare = task.job.scope == Scope::Whole && engine.compares(&window.chunk);
     let verdict = verify(window, task.stripe, &buffer, &unreadable, engine.geometry(), compare);
     let bytes = verdict.counters.data_bytes_scrubbed + verdict.counters.tree_bytes_scrubbed;
     engine.progress().advance(bytes, verdict.bad.len() as u64);

@@ -27,6 +27,22 @@ pub(super) struct BadPiece {
     pub(super) evidence: Evidence,
 }
 
+/// One copy of a tree block whose checksum, address, generation and owner are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockPrint {
+    pub(super) at: Logical,
+    pub(super) fingerprint: u128,
+    /// Its content cannot be right all the same.
+    pub(super) is_odd: bool,
+}
+
+impl BadPiece {
+    /// Is it a tree block that is what was written there, though its content cannot be right?
+    pub(super) fn is_odd_block(&self, run: &Run) -> bool {
+        self.problem == Problem::Structure && matches!(run.kind, RunKind::Tree(_))
+    }
+}
+
 /// What one copy of a window looks like.
 #[derive(Default)]
 pub(super) struct CopyVerdict {
@@ -34,12 +50,22 @@ pub(super) struct CopyVerdict {
     pub(super) bad: Vec<BadPiece>,
     /// Of each readable sector without checksum: a fingerprint to compare between copies, ascending by address.
     pub(super) fingerprints: Vec<(Logical, u128)>,
+    /// The same of each tree block that verifies.
+    pub(super) blocks: Vec<BlockPrint>,
     pub(super) counters: Counters,
     pub(super) links: Vec<BlockLink>,
 }
 
-/// Verifies what stripe number `stripe` holds of `window` in `bytes`; with `compare`, sectors without checksum are made
-/// ready to be held against their other copies.
+impl CopyVerdict {
+    /// Of the sector without checksum at `at`, where it was read.
+    pub(super) fn fingerprint_at(&self, at: Logical) -> Option<u128> {
+        let number = self.fingerprints.binary_search_by_key(&at, |(at, _)| *at).ok()?;
+        self.fingerprints.get(number).map(|(_, fingerprint)| *fingerprint)
+    }
+}
+
+/// Verifies what stripe number `stripe` holds of `window` in `bytes`; with `compare`, sectors without checksum and tree
+/// blocks are made ready to be held against their other copies.
 pub(super) fn verify(
     window: &Window,
     stripe: usize,
@@ -57,7 +83,7 @@ pub(super) fn verify(
             match &run.kind {
                 RunKind::Summed(first) => copy.summed(run, *first, piece.logical, offset, data),
                 RunKind::Unsummed => copy.unsummed(piece.logical, offset, data, compare),
-                RunKind::Tree(check) => copy.tree(piece.logical, offset, data, check),
+                RunKind::Tree(check) => copy.tree(piece.logical, offset, data, check, compare),
             }
         }
     }
@@ -143,11 +169,15 @@ impl<'a> Copy<'a> {
         }
     }
 
-    fn tree(&mut self, at: Logical, offset: usize, data: &[u8], check: &ParentCheck) {
+    fn tree(&mut self, at: Logical, offset: usize, data: &[u8], check: &ParentCheck, compare: bool) {
         let bad = match self.unreadable_in(offset, data.len()).first() {
             Some((_, errno)) => Some((Problem::ReadError, Evidence::Errno(*errno))),
             None => self.judge_block(at, data, check),
         };
+        let is_odd = matches!(&bad, Some((Problem::Structure, _)));
+        if compare && (bad.is_none() || is_odd) {
+            self.verdict.blocks.push(BlockPrint { at, fingerprint: xxh3_128(data), is_odd });
+        }
         if let Some((problem, evidence)) = bad {
             let len_bytes = data.len() as u64;
             self.verdict.bad.push(BadPiece { logical: at, len_bytes, run: self.run, problem, evidence });

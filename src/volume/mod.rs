@@ -10,6 +10,7 @@ mod read;
 pub mod read_policy;
 pub mod redundancy;
 mod set;
+mod standing;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -20,3 +21,4 @@ pub use member::{Member, NotBtrfs, Opened, SuperblockCopy, SuperblockDefect};
 pub use profile::{Layout, Profile, ProfileError, ProfileRow};
 pub use read::{CopyError, Volume};
 pub use set::{DeviceSet, SetError, SetOptions, SetWarning};
+pub use standing::Standing;

@@ -7,8 +7,9 @@ use super::chunk_map::{ChunkMap, Unmapped};
 use super::geometry::Column;
 use super::member::Member;
 use super::raid56::{self, Recovered, Row, RowColumn};
+use super::standing::Standing;
 use crate::device::read_tolerant;
-use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum};
+use crate::units::{DeviceId, DevicePhysical, Generation, Logical, MirrorNum};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use thiserror::Error;
 pub struct Volume {
     members: BTreeMap<DeviceId, Arc<Member>>,
     chunks: ChunkMap,
+    /// Of the members that are no seeds.
+    newest: Generation,
 }
 
 /// Why one copy could not be read.
@@ -65,7 +68,20 @@ impl std::fmt::Display for Errno {
 impl Volume {
     /// An address space of these members and chunks.
     pub fn new(members: BTreeMap<DeviceId, Arc<Member>>, chunks: ChunkMap) -> Self {
-        Self { members, chunks }
+        let own = members.values().filter(|member| !member.is_seed());
+        let newest = own.map(|member| member.generation()).max().unwrap_or_default();
+        Self { members, chunks, newest }
+    }
+
+    /// Where the member of this number stands among the others; `None` where it is missing.
+    pub fn standing(&self, devid: DeviceId) -> Option<Standing> {
+        let member = self.member(devid)?;
+        let (have, newest) = (member.generation(), self.newest);
+        Some(match member.is_seed() {
+            true => Standing::Seed,
+            false if have < newest => Standing::Stale { have, newest },
+            false => Standing::Current,
+        })
     }
 
     /// The member of this number; `None` where it is missing.

@@ -152,7 +152,7 @@ fn tell_of_choices(filesystem: &Filesystem, outcome: &mut ScrubOutcome) {
         outcome.notes.insert(0, format!("{split}: which half is right is not for a scrub to say"));
         outcome.verdict = Verdict::Uncorrectable;
     }
-    if outcome.totals.nodatasum_mismatch > 0 {
+    if outcome.totals.nodatasum_mismatch > 0 && outcome.verdict == Verdict::Uncorrectable {
         let how = "mirrortool repair --prefer-devid N, or --majority for three and four copies, chooses";
         outcome.notes.push(format!("no checksum says which copy is right where they differ: {how}"));
     }

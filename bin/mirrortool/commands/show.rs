@@ -10,6 +10,7 @@ use mirrortool::report::{
 };
 use mirrortool::scrub::describe;
 use mirrortool::units::DeviceId;
+use mirrortool::volume::Standing;
 use mirrortool::volume::redundancy::{Redundancy, group_sums};
 use std::collections::BTreeMap;
 
@@ -80,14 +81,16 @@ fn inventory(filesystem: &Filesystem) -> Inventory {
 }
 
 fn members(filesystem: &Filesystem) -> Vec<Member> {
-    let newest = filesystem.set().generation();
     let present = filesystem.members().map(|member| Member {
         devid: member.devid(),
         path: Some(member.path().to_owned()),
         total_bytes: member.superblock().dev_item().total_bytes,
         allocated_bytes: allocated(filesystem, member.devid()),
         generation: Some(member.generation()),
-        state: if member.generation() < newest { MemberState::Stale } else { MemberState::Present },
+        state: match filesystem.volume().standing(member.devid()) {
+            Some(Standing::Stale { .. }) => MemberState::Stale,
+            _ => MemberState::Present,
+        },
     });
     let missing = filesystem.set().missing().iter().map(|item| Member {
         devid: item.devid,

@@ -24,10 +24,17 @@ impl RowJudge<'_> {
             (self.wrong_sectors(&self.full.p, &p), self.full.q.map(|q_at| self.wrong_sectors(&q_at, &q)));
         let other_fits = |other: Option<&ParityState>, sector: usize| matches!(other, Some(ParityState::Read { wrong, .. }) if !wrong.contains(&sector));
         let missed = self.missed_column(data, &p, &q);
-        let p_column = Parity { column: &self.full.p, mirror: 1, right: &p, state: &p_wrong, missed: &missed };
+        let contests = |column: Option<&Column>, state: Option<&ParityState>| {
+            let misfits = matches!(state, Some(ParityState::Read { wrong, .. }) if !wrong.is_empty());
+            misfits && column.is_some_and(|column| self.has_vote(column))
+        };
+        let is_contested = contests(self.full.q.as_ref(), q_wrong.as_ref());
+        let (column, right) = (&self.full.p, &p[..]);
+        let p_column = Parity { column, mirror: 1, right, state: &p_wrong, is_contested, missed: &missed };
         self.report_parity(&p_column, &|s| other_fits(q_wrong.as_ref(), s), tally);
         if let (Some(column), Some(state)) = (&self.full.q, &q_wrong) {
-            let q_column = Parity { column, mirror: 2, right: &q, state, missed: &missed };
+            let is_contested = contests(Some(&self.full.p), Some(&p_wrong));
+            let q_column = Parity { column, mirror: 2, right: &q, state, is_contested, missed: &missed };
             self.report_parity(&q_column, &|s| other_fits(Some(&p_wrong), s), tally);
         }
     }
@@ -79,10 +86,16 @@ impl RowJudge<'_> {
         });
         let mut wrong_beside = touched(&|block| !is_unsummed(block));
         wrong_beside.extend(&unsummed);
+        // Parity on a member that missed transactions has no say, unless the other one says the same.
+        let has_no_say = !self.has_vote(parity.column) && !parity.is_contested;
+        if has_no_say && self.bench.mending.is_some() {
+            let idle: BTreeSet<usize> = wrong.difference(&wrong_beside).copied().collect();
+            self.mend_parity(parity, &self.parity_finding(parity, *unreadable), &idle, 0, tally);
+        }
         if wrong_beside.is_empty() {
             return;
         }
-        let decided = unsummed.iter().all(|sector| other_fits(*sector));
+        let decided = has_no_say || unsummed.iter().all(|sector| other_fits(*sector));
         let place = parity.column.place;
         let counters = tally.device(place.devid);
         counters.parity_errors += 1;
@@ -90,26 +103,45 @@ impl RowJudge<'_> {
             counters.read_errors += (UNIT / sectorsize) as u64;
         }
         let finding = Finding {
+            evidence: match self.staleness(parity.column) {
+                Evidence::None => stale_evidence(&wrong_beside, parity.missed),
+                stale => stale,
+            },
+            repair: if decided { RepairState::Possible } else { RepairState::Undecidable },
+            ..self.parity_finding(parity, *unreadable)
+        };
+        if decided && self.bench.mending.is_some() {
+            self.mend_parity(parity, &finding, &wrong_beside, 1, tally);
+        }
+        tally.find(finding, 0);
+    }
+
+    fn parity_finding(&self, parity: &Parity<'_>, unreadable: bool) -> Finding {
+        let place = parity.column.place;
+        Finding {
             kind: FindingKind::Parity,
-            problem: if *unreadable { Problem::ReadError } else { Problem::ParityMismatch },
+            problem: if unreadable { Problem::ReadError } else { Problem::ParityMismatch },
             logical: self.full.logical,
             length: UNIT as u32,
             mirror: MirrorNum::new(parity.mirror),
             devid: place.devid,
             physical: place.physical,
             profile: self.window.chunk.profile(),
-            evidence: stale_evidence(&wrong_beside, parity.missed),
-            repair: if decided { RepairState::Possible } else { RepairState::Undecidable },
+            evidence: Evidence::None,
+            repair: RepairState::Possible,
             owner: None,
-        };
-        if decided && self.bench.mending.is_some() {
-            self.mend_parity(parity, &finding, &wrong_beside, tally);
         }
-        tally.find(finding, 0);
     }
 
-    /// Notes the right bytes of the wrong sectors beside allocated ones, and of no others.
-    fn mend_parity(&self, parity: &Parity<'_>, finding: &Finding, wrong: &BTreeSet<usize>, tally: &mut Tally) {
+    /// Notes the right bytes of these wrong sectors, and of no others; they answer `findings` findings.
+    fn mend_parity(
+        &self,
+        parity: &Parity<'_>,
+        finding: &Finding,
+        wrong: &BTreeSet<usize>,
+        findings: u64,
+        tally: &mut Tally,
+    ) {
         let sectorsize = self.sectorsize();
         let Some((have, failed)) = self.read(parity.column) else { return };
         let first = wrong.first().copied();
@@ -129,7 +161,7 @@ impl RowJudge<'_> {
                 right,
                 before: have,
                 lost: if failed.contains(sector) { &[0] } else { &[] },
-                findings: u64::from(Some(*sector) == first),
+                findings: if Some(*sector) == first { findings } else { 0 },
                 sectors: 0,
             };
             fix.push(&mut tally.mends, sectorsize);
@@ -143,6 +175,8 @@ struct Parity<'a> {
     mirror: u8,
     right: &'a [u8],
     state: &'a ParityState,
+    /// The other parity is on a current member, and does not fit either.
+    is_contested: bool,
     /// Of a wrong sector: the data column whose last write parity has missed.
     missed: &'a dyn Fn(usize) -> Option<usize>,
 }

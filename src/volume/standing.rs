@@ -1,0 +1,28 @@
+//! Where a member stands in the history of its set. A fact of the member, known from the super blocks of all of them:
+//! whoever judges what is on it asks here, not in a note.
+
+use crate::units::Generation;
+
+/// What the last transaction of a member makes of what is on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has seen all transactions.
+    Current,
+    /// It missed the last ones. What a checksum proves on it is right; of all else nobody knows whether it is still what
+    /// it should be.
+    Stale {
+        /// Its last transaction.
+        have: Generation,
+        /// The last one of the set.
+        newest: Generation,
+    },
+    /// It is of a file system from which this one has grown: it never changes.
+    Seed,
+}
+
+impl Standing {
+    /// May a copy that nothing verifies speak for what should be there?
+    pub fn has_vote(self) -> bool {
+        !matches!(self, Self::Stale { .. })
+    }
+}
