@@ -17,7 +17,7 @@ use super::split::check_same_history;
 use crate::filesystem::Filesystem;
 use crate::lease::WriteLease;
 use crate::scrub::mend::Places;
-use crate::scrub::outcome::Status;
+use crate::scrub::outcome::{Behind, Status};
 use crate::scrub::{Progress, ScrubError};
 use std::io;
 use std::time::Instant;
@@ -44,7 +44,11 @@ pub fn repair_at_once(
     let outcome = scrubbed.ok_or_else(lost_thread)??;
     let Book { steps, states, withheld, deferred } = ledger.close(early);
     let mut summary = RepairSummary { log_error, ..RepairSummary::default() };
-    let rest = settle_deferred(deferred, withheld, &outcome.findings);
+    let mut behind = outcome.behind.clone();
+    for (step, _) in steps.iter().zip(&states).filter(|(_, state)| **state != StepState::Done) {
+        behind.entry(step.place.devid).or_insert(Behind::NotWritten);
+    }
+    let rest = settle_deferred(fs, deferred, withheld, &outcome.broken_links, &behind);
     let mut planned = Planned { outcome, plan: rest };
     let mut rest_states = vec![StepState::Pending; planned.plan.steps().len()];
     if !early && !planned.plan.is_empty() && planned.outcome.status == Status::Finished {

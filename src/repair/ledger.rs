@@ -6,6 +6,7 @@ use super::plan::{RepairPlan, Step, WithheldStep, withheld};
 use crate::filesystem::Filesystem;
 use crate::scrub::Progress;
 use crate::scrub::finding::FindingKind;
+use crate::units::DeviceId;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -94,6 +95,14 @@ impl<'a> Ledger<'a> {
                 progress.errors.fetch_add(step.0, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Is there anything but super blocks that was to be written to the device and is not done?
+    pub(super) fn is_behind(&self, devid: DeviceId) -> bool {
+        let book = self.book();
+        let blocks = book.steps.iter().zip(&book.states).filter(|(step, _)| step.kind != FindingKind::Superblock);
+        let mut own = blocks.filter(|(step, _)| step.place.devid == devid);
+        own.any(|(_, state)| *state != StepState::Done)
     }
 
     /// All of it. Steps that were not reached have not been proved, unless the run ended early.

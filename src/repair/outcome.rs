@@ -40,6 +40,8 @@ pub enum Failure {
     NotOpen,
     /// The right bytes could not be proved a second time.
     NotProved,
+    /// The device missed transactions, and something on it was not brought up to date in this run.
+    NotCaughtUp,
 }
 
 impl fmt::Display for Failure {
@@ -52,6 +54,9 @@ impl fmt::Display for Failure {
             Self::DeviceDropped => return f.write_str("the device failed before"),
             Self::NotOpen => return f.write_str("the device is not open for writing"),
             Self::NotProved => return f.write_str("the right bytes could not be proved again"),
+            Self::NotCaughtUp => {
+                return f.write_str("the device missed transactions and could not be brought up to date in this run");
+            }
         };
         match errno {
             Some(errno) => write!(f, "{what}: {}", io::Error::from_raw_os_error(*errno)),

@@ -5,7 +5,7 @@ use super::apply::ApplyOptions;
 use super::batch::{Logged, Write, Writer, Written, buffers, log, read_back};
 use super::journal::{Journal, Record};
 use super::ledger::Ledger;
-use super::outcome::StepState;
+use super::outcome::{Failure, StepState};
 use super::plan::Step;
 use crate::device::BufferPool;
 use crate::filesystem::Filesystem;
@@ -89,7 +89,7 @@ pub(super) fn run(
         drop(to_write);
         reader.join().ok()
     });
-    run.superblocks(&pool);
+    run.superblocks(reading.fs, &pool);
     Ended { scrubbed, early: run.must_end(), log_error: run.log_error }
 }
 
@@ -177,8 +177,17 @@ impl Run<'_> {
     }
 
     /// A copy is read back before the next one of the same device is touched.
-    fn superblocks(&mut self, pool: &BufferPool) {
-        let mut waiting = std::mem::take(&mut self.superblocks);
+    fn superblocks(&mut self, fs: &Filesystem, pool: &BufferPool) {
+        let is_stale = |devid| fs.volume().standing(devid).is_some_and(|standing| !standing.has_vote());
+        let waiting = std::mem::take(&mut self.superblocks).into_iter();
+        let (behind, mut waiting): (Vec<Write>, Vec<Write>) = waiting.partition(|write| {
+            let devid = write.place().devid;
+            is_stale(devid) && self.ledger.is_behind(devid)
+        });
+        let not_written = |write: Write| (write.step, StepState::Failed(Failure::NotCaughtUp));
+        if !self.must_end() {
+            self.ledger.note(behind.into_iter().map(not_written).collect());
+        }
         waiting.sort_by_key(|write| (write.place().physical, write.place().devid));
         while let Some(first) = waiting.first().map(|write| write.place().physical) {
             let is_other = |write: &Write| write.place().physical != first;

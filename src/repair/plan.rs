@@ -7,13 +7,13 @@ use super::RepairError;
 use super::fingerprint::Fingerprint;
 use super::preflight::{check_choice, check_may_write};
 use crate::filesystem::Filesystem;
-use crate::scrub::finding::{Finding, FindingKind, Problem, RepairState};
+use crate::scrub::finding::{Finding, FindingKind, Problem};
 use crate::scrub::mend::{Choice, Mend, Mending, Places, Salvage, Source};
-use crate::scrub::outcome::ScrubOutcome;
+use crate::scrub::outcome::{Behind, ScrubOutcome};
 use crate::scrub::reserved::{Occupant, occupant, touches_superblock};
 use crate::scrub::{Progress, ScrubOptions, scrub_and_mend};
 use crate::units::{DeviceId, DevicePhysical, Logical, MirrorNum, Physical};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use thiserror::Error;
 
@@ -98,6 +98,9 @@ pub enum Withheld {
     /// The block is verified by its extent, but its parent describes another one.
     #[error("no copy is the block that its parent describes")]
     BrokenLink,
+    /// A super block that would call a member current which is not.
+    #[error("the device missed transactions and is not up to date: {0}")]
+    NotCaughtUp(Behind),
 }
 
 /// A step that is not taken.
@@ -191,35 +194,56 @@ pub fn plan(fs: &Filesystem, options: &PlanOptions<'_>, progress: &Progress) -> 
     let outcome = scrub_and_mend(fs, options.scrub, progress, &mending)?;
     let mut steps = steps.into_inner().unwrap_or_else(PoisonError::into_inner);
     steps.sort_by_key(in_order);
-    let broken = broken_links(&outcome.findings);
     let mut plan = RepairPlan::default();
     for step in steps {
-        match withheld(fs, &step, &broken) {
+        match withheld(fs, &step, &outcome.broken_links) {
             Some(why) => plan.withheld.push(WithheldStep { step, why }),
             None => plan.steps.push(step),
         }
     }
+    withhold_superblocks(&mut plan, &outcome.behind, fs);
     Ok(Planned { outcome, plan })
 }
 
-/// The plan for steps that had to wait for the end of the scrub.
+/// The plan for steps that had to wait for the end of the scrub. `behind` has the devices that are not up to date when all
+/// of it is done.
 pub(super) fn settle_deferred(
+    fs: &Filesystem,
     mut deferred: Vec<Step>,
     mut withheld: Vec<WithheldStep>,
-    findings: &[Finding],
+    broken: &BTreeSet<Logical>,
+    behind: &BTreeMap<DeviceId, Behind>,
 ) -> RepairPlan {
     deferred.sort_by_key(in_order);
-    let broken = broken_links(findings);
-    let is_broken = |step: &Step| step.kind == FindingKind::Metadata && broken.contains(&step.logical);
-    let (bad, good): (Vec<Step>, Vec<Step>) = deferred.into_iter().partition(is_broken);
+    let (bad, good): (Vec<Step>, Vec<Step>) = deferred.into_iter().partition(|step| is_broken(step, broken));
     withheld.extend(bad.into_iter().map(|step| WithheldStep { step, why: Withheld::BrokenLink }));
-    RepairPlan::of(good, withheld)
+    let mut plan = RepairPlan::of(good, withheld);
+    withhold_superblocks(&mut plan, behind, fs);
+    plan
 }
 
-/// Tree blocks that verify in themselves while their parents describe others.
-fn broken_links(findings: &[Finding]) -> BTreeSet<Logical> {
-    let is_broken = |f: &&Finding| f.kind == FindingKind::Metadata && f.repair == RepairState::Impossible;
-    findings.iter().filter(is_broken).map(|f| f.logical).collect()
+/// Takes the super blocks out of the plan that would call a member current which is not.
+fn withhold_superblocks(plan: &mut RepairPlan, behind: &BTreeMap<DeviceId, Behind>, fs: &Filesystem) {
+    let is_stale = |devid| fs.volume().standing(devid).is_some_and(|standing| !standing.has_vote());
+    let left: BTreeSet<DeviceId> = plan.withheld.iter().map(|withheld| withheld.step.place.devid).collect();
+    let why = |step: &Step| {
+        let devid = step.place.devid;
+        let left = left.contains(&devid).then_some(Behind::NotWritten);
+        let why = behind.get(&devid).copied().or(left);
+        why.filter(|_| step.kind == FindingKind::Superblock && is_stale(devid))
+    };
+    for step in std::mem::take(&mut plan.steps) {
+        match why(&step) {
+            Some(behind) => plan.withheld.push(WithheldStep { step, why: Withheld::NotCaughtUp(behind) }),
+            None => plan.steps.push(step),
+        }
+    }
+}
+
+/// Does the step hold a tree block that verifies in itself while its parent describes another?
+fn is_broken(step: &Step, broken: &BTreeSet<Logical>) -> bool {
+    let end = step.logical + step.len_bytes;
+    step.kind == FindingKind::Metadata && broken.range(step.logical..end).next().is_some()
 }
 
 pub(super) fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>) -> Option<Withheld> {
@@ -237,5 +261,5 @@ pub(super) fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>)
     if touches_superblock(member, step.place.physical, step.end()) {
         return Some(Withheld::OverSuperblock);
     }
-    (step.kind == FindingKind::Metadata && broken.contains(&step.logical)).then_some(Withheld::BrokenLink)
+    is_broken(step, broken).then_some(Withheld::BrokenLink)
 }

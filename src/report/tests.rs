@@ -58,6 +58,8 @@ fn outcome(first: Counters, second: Counters, verdict: Verdict, findings: Vec<Fi
         devices: vec![device(1, first), device(2, second)],
         findings,
         findings_omitted: 0,
+        broken_links: std::collections::BTreeSet::new(),
+        behind: std::collections::BTreeMap::new(),
         owners: OwnerTable::default(),
         notes: vec![],
     }

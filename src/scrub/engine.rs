@@ -212,6 +212,11 @@ impl<'a> Engine<'a> {
         });
         let mends = std::mem::take(&mut tally.mends).into_list();
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
+            let nodesize = self.geometry().nodesize() as usize;
+            for mend in mends.iter().filter(|mend| mend.kind == FindingKind::Metadata) {
+                let blocks = (0..mend.bytes.len()).step_by(nodesize);
+                tally.mended_blocks.extend(blocks.map(|offset| mend.logical + offset as u64));
+            }
             (mending.sink)(mends);
         }
         let mut seen = BTreeSet::new();
@@ -277,6 +282,7 @@ impl<'a> Engine<'a> {
         }
         for copy in chunk.copies(range.start).iter().filter(|c| wanted(c.place.devid)) {
             let rest = (blocks - listed).saturating_mul(sectors_each);
+            tally.note_prospect(copy.place.devid, RepairState::Impossible, blocks - listed);
             let counters = tally.device(copy.place.devid);
             counters.read_errors = counters.read_errors.saturating_add(rest);
             counters.uncorrectable_errors = counters.uncorrectable_errors.saturating_add(rest);
@@ -319,6 +325,7 @@ impl<'a> Engine<'a> {
         }
         let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        total.has_lost |= !lost.is_empty();
         total.notes.extend(lost.values().map(note_of_lost));
         total.notes.extend(self.moved.note());
         total

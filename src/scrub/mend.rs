@@ -230,6 +230,8 @@ impl Part<'_> {
             && last.place.physical + last.bytes.len() as u64 == place.physical
             && last.before.is_some() == self.before.is_some()
             && last.bytes.len() + self.right.len() <= MAX_MEND_BYTES
+            // A tree block is told by its address.
+            && (fix.kind != FindingKind::Metadata || last.logical + last.bytes.len() as u64 == fix.logical + self.offset_bytes)
     }
 
     fn join(&self, last: &mut Mend) {

@@ -38,7 +38,7 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
 }
 
 /// What the run gives reason to say.
-pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status) -> Vec<String> {
+pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overflow: bool) -> Vec<String> {
     let sectorsize = u64::from(fs.geometry().sectorsize());
     let mut notes = tally.notes.clone();
     let mut count = |number: u64, text: &str| {
@@ -55,7 +55,7 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status) -> Vec<St
     );
     count(tally.unjudged_parity, "full stripes hold something that is lost: their parity was not judged");
     count(tally.ignored_extents, "extent items make no sense and were passed over");
-    if tally.links.overflowed() {
+    if had_overflow {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
     }
     notes

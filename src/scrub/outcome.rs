@@ -4,9 +4,11 @@ use super::finding::Finding;
 use super::tally::Counters;
 use crate::checksum::ChecksumType;
 use crate::owners::OwnerTable;
-use crate::units::{DeviceId, Generation};
+use crate::units::{DeviceId, Generation, Logical};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
+use thiserror::Error;
 use uuid::Uuid;
 
 /// Which file system a report is about.
@@ -65,6 +67,23 @@ pub struct DeviceOutcome {
     pub counters: Counters,
 }
 
+/// Why a member that missed transactions is not up to date when all is corrected that can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Behind {
+    /// Not all of it was looked at.
+    #[error("not all of the device was looked at")]
+    Unseen,
+    /// Trees are damaged, so it is not known what should be on it.
+    #[error("parts of the trees are lost, and what should be on the device is not known")]
+    LostTrees,
+    /// Blocks on it have no right bytes.
+    #[error("{0} of its blocks or full stripes cannot be brought up to date")]
+    Blocks(u64),
+    /// Blocks on it were not written.
+    #[error("not all that is to be written to the device was written")]
+    NotWritten,
+}
+
 /// What one run saw.
 #[derive(Clone, Debug)]
 pub struct ScrubOutcome {
@@ -90,6 +109,10 @@ pub struct ScrubOutcome {
     pub findings: Vec<Finding>,
     /// Findings beyond the cap: counted in the totals, not listed.
     pub findings_omitted: u64,
+    /// Tree blocks that verify and are not what their parents describe, listed or not.
+    pub broken_links: BTreeSet<Logical>,
+    /// Members that missed transactions and cannot be called current, whatever is corrected.
+    pub behind: BTreeMap<DeviceId, Behind>,
     /// Who owns what the findings are about; empty until somebody looks ([`super::owners_of`]).
     pub owners: OwnerTable,
     /// What an administrator should know beside the findings, one lowercase line each.

@@ -109,6 +109,8 @@ impl<'a> RowJudge<'a> {
             self.judge_parity(&data, tally);
         } else {
             tally.unjudged_parity += 1;
+            let columns = self.full.data.iter().chain([&self.full.p]).chain(self.full.q.as_ref());
+            columns.for_each(|column| tally.leave(column.place.devid, 1));
         }
     }
 
@@ -132,21 +134,11 @@ impl<'a> RowJudge<'a> {
 
     fn load(&self, column: &Column) -> ColumnBytes {
         let sectors = UNIT / self.sectorsize();
-        match self.read(column) {
-            Some((bytes, failed)) => {
-                let unreadable: Vec<bool> = (0..sectors).map(|s| failed.contains(&s)).collect();
-                ColumnBytes {
-                    bytes: Some(bytes.to_vec()),
-                    wrong: unreadable.clone(),
-                    unreadable,
-                    unproved: vec![false; sectors],
-                }
-            }
-            None => {
-                let all = || vec![true; sectors];
-                ColumnBytes { bytes: None, wrong: all(), unreadable: all(), unproved: vec![false; sectors] }
-            }
-        }
+        let read = self.read(column);
+        let is_lost = |sector: usize| read.as_ref().is_none_or(|(_, failed)| failed.contains(&sector));
+        let unreadable: Vec<bool> = (0..sectors).map(is_lost).collect();
+        let bytes = read.as_ref().map(|(bytes, _)| bytes.to_vec());
+        ColumnBytes { bytes, wrong: unreadable.clone(), unreadable, unproved: vec![false; sectors] }
     }
 
     /// Bad blocks of the row, with their columns.
@@ -370,15 +362,13 @@ impl<'a> RowJudge<'a> {
         let is_still_open = |at: Logical| open.iter().any(|block| block.logical == at);
         for (column, piece) in bad {
             let Some(run) = self.window.runs.get(piece.run) else { continue };
-            let repair = match piece.is_odd_block(run) {
-                true => RepairState::Impossible,
-                false => prospect(run, is_still_open(piece.logical)),
-            };
+            let is_odd = piece.is_odd_block(run);
+            let repair = if is_odd { RepairState::Impossible } else { prospect(run, is_still_open(piece.logical)) };
             self.tell(run, *column, piece, repair, tally);
         }
         let reported: BTreeSet<Logical> = bad.iter().map(|(_, piece)| piece.logical).collect();
         let lacks_content = |b: &Block<'_>| b.run.kind == RunKind::Unsummed && (self.bench.is_unwritten)(b.logical);
-        let is_there = |b: &&Block<'_>| columns.get(b.column).is_some_and(|c| c.bytes.is_some());
+        let is_there = |b: &&Block<'_>| self.full.data.get(b.column).is_some_and(|c| self.read(c).is_some());
         let absent = open.iter().filter(|b| !is_there(b) && !reported.contains(&b.logical));
         for block in absent.filter(|b| !lacks_content(b) && !self.has_unproven_source(b, columns)) {
             let (problem, evidence) = (Problem::Missing, Evidence::None);

@@ -11,9 +11,13 @@ use crate::units::{Logical, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Adds findings for all copies of blocks whose parent promises something else.
-pub(super) fn report_broken_links(fs: &Filesystem, tally: &mut Tally) {
-    let broken: BTreeSet<Logical> = std::mem::take(&mut tally.links).broken().into_iter().collect();
+/// Adds findings for all copies of blocks whose parent promises something else. Where not all parents have been seen
+/// (`is_partial`, or too many to remember), the blocks that are to be written are looked for in all trees.
+pub(super) fn report_broken_links(fs: &Filesystem, is_partial: bool, tally: &mut Tally) {
+    let links = std::mem::take(&mut tally.links);
+    let mended = std::mem::take(&mut tally.mended_blocks);
+    let unseen = if is_partial || links.overflowed() { mended } else { Vec::new() };
+    let broken: BTreeSet<Logical> = links.broken().into_iter().chain(unseen).collect();
     if broken.is_empty() {
         return;
     }
@@ -22,6 +26,7 @@ pub(super) fn report_broken_links(fs: &Filesystem, tally: &mut Tally) {
         walk(fs, &root, &mut promises);
     }
     for (at, (check, why)) in promises.found {
+        tally.broken_links.insert(at);
         report(fs, at, &check, &why, tally);
     }
 }

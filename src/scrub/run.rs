@@ -5,7 +5,7 @@ use super::engine::Engine;
 use super::fallback::log_blocks;
 use super::finding::RepairState;
 use super::mend::Mending;
-use super::outcome::{DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
+use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
 use super::relink::report_broken_links;
 use super::selection::Copies;
@@ -81,11 +81,13 @@ impl Run<'_> {
         self.superblocks(&mut tally);
         tally.append(engine.run(chunks, &|part, tally| self.tell(part, tally)));
         engine.judge_lost_roots(&mut tally);
-        report_broken_links(self.fs, &mut tally);
+        let had_overflow = tally.links.overflowed();
+        let is_partial = places.is_some() || !selection.is_everything();
+        report_broken_links(self.fs, is_partial, &mut tally);
 
         let status = if self.progress.is_cancelled() { Status::Interrupted } else { Status::Finished };
         let mut notes = super::notes::of_filesystem(self.fs, has_log);
-        notes.extend(super::notes::of_tally(&tally, self.fs, status));
+        notes.extend(super::notes::of_tally(&tally, self.fs, status, had_overflow));
         notes.extend(super::notes::of_packed(self.fs, std::mem::take(&mut tally.unsummed)));
         notes.extend(selection.notes());
         if self.earlier.is_some() {
@@ -93,12 +95,14 @@ impl Run<'_> {
         }
         let expected_sum = expected_sum.saturating_add(bytes_before);
         let bytes_total = if status == Status::Finished { tally.bytes } else { expected_sum.max(tally.bytes) };
+        let behind = behind(self.fs, &tally, status, is_partial);
         let devices = devices(self.fs, &tally, &expected);
         let mut totals = Counters::default();
         for device in &devices {
             totals.add(&device.counters);
         }
         let (worst, bytes_scrubbed) = (tally.worst, tally.bytes);
+        let broken_links = std::mem::take(&mut tally.broken_links);
         let (findings, findings_omitted) = tally.findings.into_sorted();
         let before = self.earlier.map(|earlier| (earlier.started, earlier.duration));
         Ok(ScrubOutcome {
@@ -113,6 +117,8 @@ impl Run<'_> {
             devices,
             findings,
             findings_omitted,
+            broken_links,
+            behind,
             owners: OwnerTable::default(),
             notes,
         })
@@ -160,6 +166,23 @@ impl Run<'_> {
             unsummed_bytes: tally.unsummed_bytes,
         });
     }
+}
+
+/// What keeps members that missed transactions from being called current, whatever is corrected.
+fn behind(fs: &Filesystem, tally: &Tally, status: Status, is_partial: bool) -> BTreeMap<DeviceId, Behind> {
+    let roots = fs.roots();
+    let knows_all = fs.lost_roots().is_empty() && !tally.has_lost && roots.extent.is_some() && roots.csum.is_some();
+    let why = |devid: DeviceId| match tally.left.get(&devid) {
+        _ if status == Status::Interrupted || is_partial => Some(Behind::Unseen),
+        _ if !knows_all => Some(Behind::LostTrees),
+        Some(count) => Some(Behind::Blocks(*count)),
+        None => None,
+    };
+    let stale = fs
+        .members()
+        .map(|member| member.devid())
+        .filter(|devid| fs.volume().standing(*devid).is_some_and(|standing| !standing.has_vote()));
+    stale.filter_map(|devid| Some((devid, why(devid)?))).collect()
 }
 
 /// What a report says of the file system.

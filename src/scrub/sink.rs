@@ -6,7 +6,7 @@ use super::links::Links;
 use super::mend::Mends;
 use super::tally::Counters;
 use crate::units::{DeviceId, Logical};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Findings beyond the cap that are held before the last ones are given up, at least.
 const MIN_SURPLUS: usize = 64;
@@ -81,6 +81,14 @@ pub(super) struct Tally {
     pub(super) links: Links,
     /// The worst prospect of any finding, listed or not.
     pub(super) worst: Option<RepairState>,
+    /// By device: findings that nothing can be done about, listed or not, and rows of it that could not be judged.
+    pub(super) left: BTreeMap<DeviceId, u64>,
+    /// Keys of some tree are lost: what they tell of is not known.
+    pub(super) has_lost: bool,
+    /// Tree blocks whose right bytes were handed over.
+    pub(super) mended_blocks: Vec<Logical>,
+    /// Tree blocks that verify and are not what their parents describe.
+    pub(super) broken_links: BTreeSet<Logical>,
     /// Checksums without an extent, in sectors.
     pub(super) orphan_sums: u64,
     /// Extent items that made no sense.
@@ -116,13 +124,27 @@ impl Tally {
             RepairState::Impossible => counters.uncorrectable_errors += sectors,
             RepairState::Done | RepairState::Failed | RepairState::Undecidable => {}
         }
-        self.worst = self.worst.max(Some(finding.repair));
+        self.note_prospect(finding.devid, finding.repair, 1);
         self.findings.push(finding);
+    }
+
+    /// Remembers how bad it is, whatever is listed of it.
+    pub(super) fn note_prospect(&mut self, devid: DeviceId, repair: RepairState, findings: u64) {
+        self.worst = self.worst.max(Some(repair));
+        if matches!(repair, RepairState::Impossible | RepairState::Undecidable | RepairState::Failed) {
+            self.leave(devid, findings);
+        }
+    }
+
+    /// Something on a device stays as it is.
+    pub(super) fn leave(&mut self, devid: DeviceId, count: u64) {
+        let left = self.left.entry(devid).or_default();
+        *left = left.saturating_add(count);
     }
 
     /// Takes in a finding of an earlier sitting, whose counters are known.
     pub(super) fn recall(&mut self, finding: Finding) {
-        self.worst = self.worst.max(Some(finding.repair));
+        self.note_prospect(finding.devid, finding.repair, 1);
         self.findings.push(finding);
     }
 
@@ -140,6 +162,12 @@ impl Tally {
         self.findings.append(other.findings);
         self.links.append(other.links);
         self.worst = self.worst.max(other.worst);
+        for (devid, count) in other.left {
+            self.leave(devid, count);
+        }
+        self.has_lost |= other.has_lost;
+        self.mended_blocks.extend(other.mended_blocks);
+        self.broken_links.extend(other.broken_links);
         self.orphan_sums += other.orphan_sums;
         self.ignored_extents += other.ignored_extents;
         self.unsummed_bytes += other.unsummed_bytes;

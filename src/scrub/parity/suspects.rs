@@ -45,10 +45,9 @@ impl<'a> RowJudge<'a> {
         let mut is_proved = vec![vec![false; UNIT / sectorsize]; columns.len()];
         for block in self.blocks() {
             for sector in block.offset / sectorsize..(block.offset + block.len) / sectorsize {
-                is_allocated.iter_mut().skip(sector).take(1).for_each(|is| *is = true);
-                if block.run.kind != RunKind::Unsummed {
-                    let cell = is_proved.get_mut(block.column).and_then(|column| column.get_mut(sector));
-                    cell.into_iter().for_each(|is| *is = true);
+                mark(&mut is_allocated, sector, true);
+                if let Some(column) = is_proved.get_mut(block.column).filter(|_| block.run.kind != RunKind::Unsummed) {
+                    mark(column, sector, true);
                 }
             }
         }
@@ -58,8 +57,8 @@ impl<'a> RowJudge<'a> {
                 continue;
             };
             for sector in (0..UNIT / sectorsize).filter(|s| proved.get(*s) == Some(&false)) {
-                bytes.unproved.iter_mut().skip(sector).take(1).for_each(|is| *is = true);
-                bytes.wrong.iter_mut().skip(sector).take(1).for_each(|is| *is = true);
+                mark(&mut bytes.unproved, sector, true);
+                mark(&mut bytes.wrong, sector, true);
                 let counts = is_allocated.get(sector) == Some(&true);
                 suspects.push(Suspect { column: number, sector, counts });
             }
@@ -134,9 +133,9 @@ impl<'a> RowJudge<'a> {
                 Some(run) => lacks_content(run),
                 None => source.is_none() || !is_wrong || (suspect.counts && self.stands_beside_nothing(suspect.sector)),
             };
-            if source.is_none() && (run.is_none() || is_idle) {
-                let own = columns.get_mut(suspect.column);
-                own.into_iter().flat_map(|c| c.wrong.iter_mut().skip(suspect.sector).take(1)).for_each(|w| *w = false);
+            let stays = source.is_none() && (run.is_none() || is_idle);
+            if let Some(own) = columns.get_mut(suspect.column).filter(|_| stays) {
+                mark(&mut own.wrong, suspect.sector, false);
             }
             // What cannot be read is told as that.
             let is_reported = run.is_some() && failed.contains(&suspect.sector);
@@ -219,5 +218,11 @@ impl<'a> RowJudge<'a> {
             Some(Standing::Stale { have, newest }) => Evidence::Stale { have, newest },
             _ => Evidence::None,
         }
+    }
+}
+
+fn mark(flags: &mut [bool], sector: usize, value: bool) {
+    if let Some(flag) = flags.get_mut(sector) {
+        *flag = value;
     }
 }
