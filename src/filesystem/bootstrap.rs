@@ -10,6 +10,7 @@ use crate::tree::{BlockSource, Cursor, LostBlock, TreeGeometry, TreeRoot};
 use crate::units::{DeviceId, Logical, ObjectId};
 use crate::volume::read_policy::MirrorSelector;
 use crate::volume::{Chunk, ChunkError, ChunkMap, DeviceSet, SetError};
+use std::sync::OnceLock;
 use std::time::Instant;
 use thiserror::Error;
 
@@ -51,6 +52,7 @@ impl Filesystem {
             selector: MirrorSelector::new(options.read_policy, &devids, superblock.sectorsize()),
             cache: BlockCache::default(),
             opened: Instant::now(),
+            splits: OnceLock::new(),
             options: *options,
             set,
         };

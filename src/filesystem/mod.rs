@@ -6,12 +6,14 @@
 mod block_groups;
 mod bootstrap;
 mod cache;
+mod history;
 mod moved;
 mod roots;
 mod source;
 
 pub use block_groups::BlockGroup;
 pub use bootstrap::OpenError;
+pub use history::{SplitBrain, SplitProof};
 pub use roots::{Roots, find_root};
 
 use crate::device::ReadDevice;
@@ -22,8 +24,8 @@ use crate::volume::read_policy::{MirrorSelector, PolicyKind};
 use crate::volume::{ChunkMap, DeviceSet, Member, Volume};
 use cache::BlockCache;
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// How to open a file system.
@@ -46,6 +48,8 @@ pub struct Filesystem {
     selector: MirrorSelector,
     cache: BlockCache,
     opened: Instant,
+    /// Found when first asked for.
+    splits: OnceLock<Vec<SplitBrain>>,
 }
 
 impl Filesystem {

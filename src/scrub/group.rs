@@ -109,6 +109,8 @@ pub(super) struct Planner<'e, 'd> {
     /// Only windows that hold something this new are queued.
     since: Option<Generation>,
     has_new: bool,
+    /// Is there anything that data without checksum is held against?
+    is_compared: bool,
     local: Tally,
 }
 
@@ -141,6 +143,7 @@ impl<'e, 'd> Planner<'e, 'd> {
             reach_bytes,
             since,
             has_new: false,
+            is_compared: engine.can_compare(&chunk),
             local: Tally::new(engine.cap()),
             chunk,
         }
@@ -199,6 +202,9 @@ impl<'e, 'd> Planner<'e, 'd> {
     }
 
     fn tree_block(&mut self, extent: &Extent, check: ParentCheck) {
+        let promised = check.generation;
+        let check = check.believable(self.engine.newest());
+        self.local.beyond_newest += u64::from(check.generation != promised);
         let range = extent.range.clone();
         let (at, nodesize) = (range.start, range.end - range.start);
         let run = Run { logical: at, len_bytes: nodesize, kind: RunKind::Tree(check), continues: false };
@@ -239,7 +245,7 @@ impl<'e, 'd> Planner<'e, 'd> {
     }
 
     fn data_in_window(&mut self, range: LogicalRange, mut continues: bool, is_extent: bool) {
-        let Self { sums, window: Some((_, window)), local, .. } = self else { return };
+        let Self { sums, window: Some((_, window)), local, is_compared, .. } = self else { return };
         sums.cover(range, &mut |part| {
             let (range, kind) = match part {
                 Part::Summed(range, sums) => {
@@ -249,6 +255,7 @@ impl<'e, 'd> Planner<'e, 'd> {
                 }
                 Part::Unsummed(range) if is_extent => {
                     local.unsummed_bytes += range.end - range.start;
+                    local.uncompared_bytes += if *is_compared { 0 } else { range.end - range.start };
                     if !continues {
                         local.note_unsummed(range.start);
                     }
