@@ -10,6 +10,7 @@ mod chunk_tree;
 mod contradiction;
 mod knowledge;
 mod log_root;
+mod history;
 mod moved;
 mod roots;
 mod source;
@@ -19,6 +20,7 @@ pub use bootstrap::OpenError;
 pub use contradiction::{Conflict, Contradiction};
 pub use knowledge::Knowledge;
 pub use log_root::LogRoot;
+pub use history::{SplitBrain, SplitProof};
 pub use roots::{Roots, find_root};
 
 use crate::device::ReadDevice;
@@ -57,6 +59,8 @@ pub struct Filesystem {
     selector: MirrorSelector,
     cache: BlockCache,
     opened: Instant,
+    /// Found when first asked for.
+    splits: OnceLock<Vec<SplitBrain>>,
 }
 
 impl Filesystem {

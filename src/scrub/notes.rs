@@ -58,7 +58,13 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overf
             notes.push(format!("{number} {text}"));
         }
     };
-    count(tally.unsummed_bytes, "bytes of data have no checksum: their copies were compared with each other, no more");
+    let compared = tally.unsummed_bytes.saturating_sub(tally.uncompared_bytes);
+    count(compared, "bytes of data have no checksum: their copies were compared with each other, no more");
+    let alone = "bytes of data have no checksum and one copy that is there: they were read, and nothing tells whether they are right";
+    count(tally.uncompared_bytes, alone);
+    let beyond =
+        "extent items of tree blocks name a generation beyond the super block's: it was not held against the blocks";
+    count(tally.beyond_newest, beyond);
     // What an interrupted run did not come to look like sums without extents.
     let orphan_sums = if status == Status::Finished { tally.orphan_sums } else { 0 };
     count(

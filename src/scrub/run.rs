@@ -244,7 +244,7 @@ fn behind(fs: &Filesystem, tally: &Tally, status: Status, is_partial: bool) -> B
     let stale = fs
         .members()
         .map(|member| member.devid())
-        .filter(|devid| fs.volume().standing(*devid).is_some_and(|standing| !standing.has_vote()));
+        .filter(|devid| fs.standing(*devid).is_some_and(|standing| !standing.has_vote()));
     stale.filter_map(|devid| Some((devid, why(devid)?))).collect()
 }
 

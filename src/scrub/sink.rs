@@ -100,6 +100,10 @@ pub(super) struct Tally {
     pub(super) ignored_extents: u64,
     /// Data without checksums that was compared or read, in bytes of logical space.
     pub(super) unsummed_bytes: u64,
+    /// Of these, bytes with one copy and no parity.
+    pub(super) uncompared_bytes: u64,
+    /// Extent items of tree blocks with a generation that has not been yet.
+    pub(super) beyond_newest: u64,
     /// The first of the extents without any checksum.
     pub(super) unsummed: Vec<Logical>,
     /// Full stripes whose parity could not be judged, for what it should be is not known.
@@ -179,6 +183,8 @@ impl Tally {
         self.accounts.extend(other.accounts);
         self.ignored_extents += other.ignored_extents;
         self.unsummed_bytes += other.unsummed_bytes;
+        self.uncompared_bytes += other.uncompared_bytes;
+        self.beyond_newest += other.beyond_newest;
         other.unsummed.into_iter().for_each(|at| self.note_unsummed(at));
         self.unjudged_parity += other.unjudged_parity;
         self.bytes += other.bytes;

@@ -76,8 +76,12 @@ fn device_item(fs: &Filesystem, member: &Member) -> Option<DevItem> {
 fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, tally: &mut Tally) -> Option<Finding> {
     let place = DevicePhysical { devid: member.devid(), physical: copy.at };
     let occupant = occupant(fs, place);
+    let split = fs.splits().iter().find(|split| split.one_devid == member.devid());
     let (problem, evidence) = match (overlap(occupant), &copy.state) {
         (Some(overlap), _) => overlap,
+        (None, Ok(_)) if split.is_some() => {
+            (Problem::Generation, Evidence::Text(split.map(ToString::to_string).unwrap_or_default().into()))
+        }
         (None, Ok(superblock)) => odd(fs, member, superblock)
             .or_else(|| other_chunks(fs, member, superblock))
             .or_else(|| other_log(fs, member, nth, superblock))?,
@@ -100,10 +104,11 @@ fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, ta
         physical: copy.at,
         profile: Profile::Single,
         evidence,
-        repair: match is_taken {
-            true => RepairState::Impossible,
-            false if has_unknown_log || problem == Problem::Contradiction => RepairState::Undecidable,
-            false => RepairState::Possible,
+        repair: match (is_taken, split) {
+            (true, _) => RepairState::Impossible,
+            (false, Some(_)) => RepairState::Undecidable,
+            (false, None) if has_unknown_log || problem == Problem::Contradiction => RepairState::Undecidable,
+            (false, None) => RepairState::Possible,
         },
         owner: None,
     })
