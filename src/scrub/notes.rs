@@ -55,6 +55,7 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overf
     );
     count(tally.unjudged_parity, "full stripes hold something that is lost: their parity was not judged");
     count(tally.ignored_extents, "extent items make no sense and were passed over");
+    notes.extend(tally.marks.sentences());
     if had_overflow {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
     }

@@ -5,6 +5,7 @@ use super::finding::{Finding, FindingKind, RepairState};
 use super::links::Links;
 use super::mend::Mends;
 use super::tally::Counters;
+use crate::format::PrivateMarks;
 use crate::units::{DeviceId, Logical};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,6 +100,8 @@ pub(super) struct Tally {
     pub(super) unsummed: Vec<Logical>,
     /// Full stripes whose parity could not be judged, for what it should be is not known.
     pub(super) unjudged_parity: u64,
+    /// What a vendor's kernel has written into right tree blocks.
+    pub(super) marks: PrivateMarks,
     /// Bytes read.
     pub(super) bytes: u64,
     /// Right bytes for bad ones; leaves the tally with its window.
@@ -173,6 +176,7 @@ impl Tally {
         self.unsummed_bytes += other.unsummed_bytes;
         other.unsummed.into_iter().for_each(|at| self.note_unsummed(at));
         self.unjudged_parity += other.unjudged_parity;
+        self.marks.append(&other.marks);
         self.bytes += other.bytes;
         self.notes.extend(other.notes);
     }
