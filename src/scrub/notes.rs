@@ -20,6 +20,7 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     if fs.superblock().is_metadump() {
         notes.push("this is a metadata dump (btrfs-image): it has no data, so no data was read".to_owned());
     }
+    notes.extend(zoned(fs));
     if has_log {
         notes.push("a log tree is present: what was fsynced last is not yet in the other trees".to_owned());
     }
@@ -35,6 +36,20 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     notes.extend(beyond_end(fs));
     notes.extend(paused_work(fs));
     notes
+}
+
+/// Dumps of zoned devices: which of their super blocks was taken.
+fn zoned(fs: &Filesystem) -> impl Iterator<Item = String> + '_ {
+    fs.members().filter(|member| member.is_zone_dump()).filter_map(|member| {
+        let newest = member.superblock_copies().first()?;
+        Some(format!(
+            "devid {} is the dump of a zoned device: of its log of super blocks the newest was taken (at {}, generation {}); \
+             it is read and never repaired",
+            member.devid(),
+            newest.at,
+            member.generation()
+        ))
+    })
 }
 
 /// What the run gives reason to say.
