@@ -19,6 +19,9 @@ pub enum Refusal {
     /// There is no data to repair, and the super blocks are not those of a file system to be used.
     #[error("the file system is a metadata dump (btrfs-image)")]
     Metadump,
+    /// Sequential zones are not written in place: on the device the write fails.
+    #[error("{path}: is the dump of a zoned device: what is in its sequential zones is not written in place", path = .0.display())]
+    ZoneDump(PathBuf),
     /// A member is in use.
     #[error("{path}: {user}", path = .path.display())]
     InUse {
@@ -58,6 +61,9 @@ pub fn check_may_write(fs: &Filesystem) -> Result<(), Refusal> {
     }
     if fs.superblock().is_metadump() {
         return Err(Refusal::Metadump);
+    }
+    if let Some(dump) = fs.set().members().find(|member| member.is_zone_dump()) {
+        return Err(Refusal::ZoneDump(dump.path().to_owned()));
     }
     Ok(())
 }

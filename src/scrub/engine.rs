@@ -280,6 +280,12 @@ impl<'a> Engine<'a> {
             (mending.sink)(mends);
         }
         let mut seen = BTreeSet::new();
+        for (at, marks) in copies.iter().flat_map(|copy| &copy.verdict.marks) {
+            if seen.insert(*at) {
+                tally.marks.append(marks);
+            }
+        }
+        seen.clear();
         for link in copies.into_iter().flat_map(|copy| copy.verdict.links) {
             if seen.insert(link.at) {
                 tally.links.note(link);

@@ -19,6 +19,7 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     if fs.superblock().is_metadump() {
         notes.push("this is a metadata dump (btrfs-image): it has no data, so no data was read".to_owned());
     }
+    notes.extend(zoned(fs));
     if has_log {
         notes.push("a log tree is present: what was fsynced last is not yet in the other trees".to_owned());
     }
@@ -49,6 +50,20 @@ fn unknown_log(fs: &Filesystem) -> Option<String> {
     Some(format!("{whose} a log tree at {list}, no copy of which verifies: first super block copies are not written"))
 }
 
+/// Dumps of zoned devices: which of their super blocks was taken.
+fn zoned(fs: &Filesystem) -> impl Iterator<Item = String> + '_ {
+    fs.members().filter(|member| member.is_zone_dump()).filter_map(|member| {
+        let newest = member.superblock_copies().first()?;
+        Some(format!(
+            "devid {} is the dump of a zoned device: of its log of super blocks the newest was taken (at {}, generation {}); \
+             it is read and never repaired",
+            member.devid(),
+            newest.at,
+            member.generation()
+        ))
+    })
+}
+
 /// What the run gives reason to say.
 pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overflow: bool) -> Vec<String> {
     let sectorsize = u64::from(fs.geometry().sectorsize());
@@ -73,6 +88,7 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overf
     );
     count(tally.unjudged_parity, "full stripes hold something that is lost: their parity was not judged");
     count(tally.ignored_extents, "extent items make no sense and were passed over");
+    notes.extend(tally.marks.sentences());
     if had_overflow {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
     }

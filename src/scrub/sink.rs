@@ -6,6 +6,7 @@ use super::finding::{Finding, FindingKind, Problem, RepairState};
 use super::links::Links;
 use super::mend::Mends;
 use super::tally::Counters;
+use crate::format::PrivateMarks;
 use crate::tree::LostSubtree;
 use crate::units::{DeviceId, Logical};
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,6 +109,8 @@ pub(super) struct Tally {
     pub(super) unsummed: Vec<Logical>,
     /// Full stripes whose parity could not be judged, for what it should be is not known.
     pub(super) unjudged_parity: u64,
+    /// What a vendor's kernel has written into right tree blocks.
+    pub(super) marks: PrivateMarks,
     /// Bytes read.
     pub(super) bytes: u64,
     /// Right bytes for bad ones; leaves the tally with its window.
@@ -187,6 +190,7 @@ impl Tally {
         self.beyond_newest += other.beyond_newest;
         other.unsummed.into_iter().for_each(|at| self.note_unsummed(at));
         self.unjudged_parity += other.unjudged_parity;
+        self.marks.append(&other.marks);
         self.bytes += other.bytes;
         self.lost.extend(other.lost);
         self.notes.extend(other.notes);

@@ -22,14 +22,32 @@ const FIRST: MirrorNum = MirrorNum::new(1);
 
 /// Adds what is wrong with any super block copy, and the right bytes where they are wanted.
 pub(super) fn scrub_supers(fs: &Filesystem, selection: &Selection, wants_mends: bool, tally: &mut Tally) {
+    let mut absent = 0_u32;
     for member in fs.members().filter(|m| selection.wants_finding(FindingKind::Superblock, m.devid())) {
         for (nth, copy) in member.superblock_copies().iter().enumerate() {
+            if nth > 0 && fs.superblock().is_metadump() && is_absent(member, copy) {
+                absent += 1;
+                continue;
+            }
             let Some(finding) = judge(fs, member, nth, copy, tally) else { continue };
             if wants_mends && finding.repair == RepairState::Possible {
                 tally.mends.extend(mend(fs, member, &finding));
             }
             tally.find(finding, 0);
         }
+    }
+    if absent > 0 {
+        tally.notes.push(format!("a dump is restored with the first super block alone: {absent} copies are not there"));
+    }
+}
+
+/// Whether nobody has written a copy of this file system there.
+fn is_absent(member: &Member, copy: &SuperblockCopy) -> bool {
+    match &copy.state {
+        Ok(superblock) => superblock.fsid() != member.fsid(),
+        Err(SuperblockDefect::PastEnd) => true,
+        Err(SuperblockDefect::Invalid(why)) => matches!(why, SuperblockError::Zeros | SuperblockError::Magic { .. }),
+        Err(SuperblockDefect::Unreadable { .. }) => false,
     }
 }
 
