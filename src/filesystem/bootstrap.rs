@@ -10,7 +10,7 @@ use crate::format::{BackupRoot, TreeRules};
 use crate::tree::{BlockSource, LostBlock, TreeGeometry, TreeRoot};
 use crate::units::{DeviceId, Logical, ObjectId};
 use crate::volume::read_policy::MirrorSelector;
-use crate::volume::{Chunk, ChunkError, ChunkMap, DeviceSet, SetError};
+use crate::volume::{ChunkError, DeviceSet, SetError};
 use std::sync::OnceLock;
 use std::time::Instant;
 use thiserror::Error;

@@ -11,7 +11,7 @@ use super::journal::Journal;
 use super::ledger::{Book, Intake, Ledger};
 use super::outcome::{RepairSummary, StepState, settle};
 use super::pipeline::{Ended, Reading, run};
-use super::plan::{Planned, RepairPlan, Step, in_order, settle_deferred};
+use super::plan::{Planned, RepairPlan, settle_deferred};
 use super::preflight::{check_choice, check_may_write, check_same_history};
 use crate::filesystem::Filesystem;
 use crate::lease::WriteLease;

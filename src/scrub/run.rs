@@ -18,6 +18,7 @@ use super::tally::Counters;
 use super::unlisted::{self, Unlisted};
 use super::{ScrubError, ScrubOptions};
 use crate::filesystem::{BlockGroup, Contradiction, Filesystem};
+use crate::format::BlockGroupFlags;
 use crate::owners::OwnerTable;
 use crate::units::{DeviceId, Logical};
 use crate::volume::Chunk;
@@ -183,7 +184,11 @@ impl Run<'_> {
         }
         let blocks: Vec<Logical> = unlisted.blocks.iter().map(|block| block.at).collect();
         let accounts = std::mem::take(&mut tally.accounts);
-        all.extend(accounts::of_groups(self.fs, groups, &accounts, &blocks));
+        // The data of a metadata dump was not read.
+        let is_dump = self.fs.superblock().is_metadump();
+        let judged: Vec<BlockGroup> =
+            groups.iter().filter(|group| !(is_dump && group.flags.contains(BlockGroupFlags::DATA))).cloned().collect();
+        all.extend(accounts::of_groups(self.fs, &judged, &accounts, &blocks));
         all.extend(accounts::of_devices(self.fs));
         tell_all(self.fs, &all, tally);
         tell_of_superblock(self.fs, &accounts::of_superblock(self.fs, groups), tally);
