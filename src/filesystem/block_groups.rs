@@ -1,6 +1,6 @@
 //! Block group items: how much of each chunk is in use.
 
-use super::Filesystem;
+use super::{Conflict, Filesystem};
 use crate::format::items::BlockGroupItem;
 use crate::format::types::key_type;
 use crate::format::{BlockGroupFlags, Key};
@@ -9,7 +9,7 @@ use crate::units::Logical;
 use crate::volume::{Chunk, Profile};
 
 /// One block group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockGroup {
     /// Where its chunk starts.
     pub start: Logical,
@@ -21,6 +21,8 @@ pub struct BlockGroup {
     pub flags: BlockGroupFlags,
     /// The profile.
     pub profile: Profile,
+    /// What is wrong with its item.
+    pub odd: Option<Conflict>,
 }
 
 /// Readers of block group items: in an extent tree each item is a seek away from the next.
@@ -45,23 +47,45 @@ impl Filesystem {
         })
     }
 
-    fn block_groups_of(&self, chunks: &[&Chunk]) -> Vec<BlockGroup> {
-        let tree = self.roots().block_group.or(self.roots().extent);
-        let mut cursor = tree.map(|root| Cursor::new(self, root));
-        let mut used = |start: Logical, length: u64| {
-            let cursor = cursor.as_mut()?;
-            let key = Key::new(start.raw(), key_type::BLOCK_GROUP_ITEM, length);
-            cursor.seek(&key);
-            let (found, bytes) = cursor.item()?;
-            (found == key).then(|| BlockGroupItem::parse(bytes).ok().map(|item| item.used))?
-        };
-        let group = |chunk: &&Chunk| BlockGroup {
-            start: chunk.start(),
-            length_bytes: chunk.len_bytes(),
-            used_bytes: used(chunk.start(), chunk.len_bytes()),
-            flags: chunk.flags(),
-            profile: chunk.profile(),
-        };
-        chunks.iter().map(group).collect()
+    /// One block group.
+    pub fn block_group(&self, chunk: &Chunk) -> BlockGroup {
+        block_group_by(chunk, self.group_cursor().as_mut())
     }
+
+    fn block_groups_of(&self, chunks: &[&Chunk]) -> Vec<BlockGroup> {
+        let mut cursor = self.group_cursor();
+        chunks.iter().map(|chunk| block_group_by(chunk, cursor.as_mut())).collect()
+    }
+
+    fn group_cursor(&self) -> Option<Cursor<'_, Self>> {
+        let tree = self.roots().block_group.or(self.roots().extent);
+        tree.map(|root| Cursor::new(self, root))
+    }
+}
+
+fn block_group_by(chunk: &Chunk, cursor: Option<&mut Cursor<'_, Filesystem>>) -> BlockGroup {
+    let item = cursor.map_or(Ok(None), |cursor| find_item(chunk, cursor));
+    BlockGroup {
+        start: chunk.start(),
+        length_bytes: chunk.len_bytes(),
+        used_bytes: item.as_ref().ok().and_then(|item| item.map(|item| item.used)),
+        flags: chunk.flags(),
+        profile: chunk.profile(),
+        odd: item.err(),
+    }
+}
+
+/// The item of a chunk; `None` where it is lost, an error where it is not there or cannot be right.
+fn find_item(chunk: &Chunk, cursor: &mut Cursor<'_, Filesystem>) -> Result<Option<BlockGroupItem>, Conflict> {
+    let key = Key::new(chunk.start().raw(), key_type::BLOCK_GROUP_ITEM, chunk.len_bytes());
+    cursor.seek(&key);
+    let Some((_, bytes)) = cursor.item().filter(|(found, _)| *found == key) else {
+        return if cursor.take_lost().is_empty() { Err(Conflict::NoBlockGroup) } else { Ok(None) };
+    };
+    let item = BlockGroupItem::parse(bytes).map_err(|why| Conflict::GroupItem { key, why })?;
+    let (have, expect) = (item.flags.kind(), chunk.flags().kind());
+    if have != expect {
+        return Err(Conflict::GroupFlags { have: have.bits(), expect: expect.bits() });
+    }
+    Ok(Some(item))
 }

@@ -1,15 +1,17 @@
 //! From a set of members to an opened file system.
 
 use super::cache::BlockCache;
-use super::{Filesystem, OpenOptions, Roots};
-use crate::format::Key;
-use crate::format::items::{ChunkItem, DevItem};
-use crate::format::types::{key_type, object};
-use crate::format::{BackupRoot, Superblock, TreeRules};
-use crate::tree::{BlockSource, Cursor, LostBlock, TreeGeometry, TreeRoot};
+use super::chunk_tree::{self, ChunkTree, system_chunks};
+use super::contradiction::{Conflict, Contradiction};
+use super::knowledge::Knowledge;
+use super::{Filesystem, LogRoot, OpenOptions, Roots};
+use crate::format::types::object;
+use crate::format::{BackupRoot, TreeRules};
+use crate::tree::{BlockSource, LostBlock, TreeGeometry, TreeRoot};
 use crate::units::{DeviceId, Logical, ObjectId};
 use crate::volume::read_policy::MirrorSelector;
-use crate::volume::{Chunk, ChunkError, ChunkMap, DeviceSet, SetError};
+use crate::volume::{ChunkError, DeviceSet, SetError};
+use std::sync::OnceLock;
 use std::time::Instant;
 use thiserror::Error;
 
@@ -45,9 +47,12 @@ impl Filesystem {
                 chunk_tree_uuid: None,
             },
             roots: Roots::unknown(chunk_root),
-            notes: Vec::new(),
+            log: LogRoot::None,
+            knowledge: Knowledge::default(),
             lost_roots: Vec::new(),
-            device_items: None,
+            dev_items: Vec::new(),
+            knows_devices: false,
+            unlisted: OnceLock::new(),
             selector: MirrorSelector::new(options.read_policy, &devids, superblock.sectorsize()),
             cache: BlockCache::default(),
             opened: Instant::now(),
@@ -57,15 +62,17 @@ impl Filesystem {
         let chunk_root = fs.first_readable(chunk_root, |b| b.chunk_root).map_err(OpenError::ChunkTree)?;
         let block = fs.read_block(chunk_root.at, &chunk_root.check()).map_err(OpenError::ChunkTree)?;
         fs.geometry.chunk_tree_uuid = Some(block.header().chunk_tree_uuid);
-        let mut notes = Vec::new();
-        let (chunks, dev_items) = fs.read_chunk_tree(chunk_root, &mut notes)?;
-        fs.notes.append(&mut notes);
-        fs.device_items = fs.notes.is_empty().then_some(dev_items.len() as u64);
+        let mut knowledge = std::mem::take(&mut fs.knowledge);
+        let ChunkTree { chunks, dev_items, knows_devices } = chunk_tree::read(&fs, chunk_root, &mut knowledge);
+        fs.knows_devices = knows_devices && !knowledge.is_older();
+        fs.knowledge = knowledge;
         fs.set.reconcile(&dev_items)?;
+        fs.dev_items = dev_items;
         fs.volume = fs.set.volume(chunks);
         let root = tree_root(object::ROOT_TREE, superblock.root());
         let root = fs.first_readable(root, |b| b.tree_root).map_err(OpenError::RootTree)?;
         fs.roots = Roots::find(&fs, chunk_root, root);
+        fs.log = LogRoot::find(&fs);
         Ok(fs)
     }
 
@@ -82,60 +89,15 @@ impl Filesystem {
         backups.sort_by_key(|backup| std::cmp::Reverse(backup.generation));
         let usable = backups.into_iter().find(|backup| self.read_block(backup.at, &backup.check()).is_ok());
         let backup = usable.ok_or_else(|| why.clone())?;
-        let name = crate::format::types::tree_name(root.id);
         let generation = backup.generation.unwrap_or_default();
         self.lost_roots.push((root.at, root.check()));
-        self.notes.push(format!("{name}: root unusable ({why}); using the backup root of generation {generation}"));
+        self.knowledge.note_older();
+        let conflict = Conflict::OlderRoot { tree: root.id, generation, why };
+        self.knowledge.tell(Contradiction { at: root.at, place: None, tree: root.id, conflict });
         Ok(backup)
-    }
-
-    /// All chunks and device items. A chunk item that cannot be right is left out and told.
-    fn read_chunk_tree(&self, root: TreeRoot, notes: &mut Vec<String>) -> Result<(ChunkMap, Vec<DevItem>), OpenError> {
-        let mut chunks = system_chunks(self.superblock()).map_err(OpenError::SystemChunk)?;
-        let mut dev_items = Vec::new();
-        let mut cursor = Cursor::new(self, root);
-        cursor.seek(&Key::MIN);
-        while let Some((key, bytes)) = cursor.item() {
-            match key.item_type {
-                key_type::DEV_ITEM => match DevItem::parse(bytes) {
-                    Ok(item) => dev_items.push(item),
-                    Err(why) => notes.push(format!("chunk tree: device item {key}: {why}")),
-                },
-                key_type::CHUNK_ITEM => {
-                    if let Err(why) = self.add_chunk(&mut chunks, Logical::new(key.offset), bytes) {
-                        notes.push(format!("chunk tree: chunk item {key}: {why}"));
-                    }
-                }
-                _ => {}
-            }
-            cursor.advance();
-        }
-        let lost = cursor.take_lost();
-        notes.extend(lost.iter().map(|l| format!("chunk tree: keys from {} are lost with block {}", l.first, l.at)));
-        Ok((chunks, dev_items))
-    }
-
-    fn add_chunk(&self, chunks: &mut ChunkMap, at: Logical, bytes: &[u8]) -> Result<(), String> {
-        let item = ChunkItem::parse(bytes).map_err(|why| why.to_string())?;
-        let chunk = Chunk::new(at, item, self.geometry.sectorsize(), self.superblock().incompat())
-            .map_err(|why| why.to_string())?;
-        chunks.insert(chunk).map_err(|why| why.to_string())
     }
 }
 
 fn tree_root(id: ObjectId, root: crate::format::TreeRoot) -> TreeRoot {
     TreeRoot { id, at: root.bytenr, level: root.level, generation: Some(root.generation) }
-}
-
-fn system_chunks(superblock: &Superblock) -> Result<ChunkMap, ChunkError> {
-    let mut chunks = ChunkMap::new();
-    for system in superblock.sys_chunks() {
-        chunks.insert(Chunk::new(
-            system.logical,
-            system.chunk.clone(),
-            superblock.sectorsize(),
-            superblock.incompat(),
-        )?)?;
-    }
-    Ok(chunks)
 }

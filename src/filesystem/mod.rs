@@ -6,24 +6,32 @@
 mod block_groups;
 mod bootstrap;
 mod cache;
+mod chunk_tree;
+mod contradiction;
+mod knowledge;
+mod log_root;
 mod moved;
 mod roots;
 mod source;
 
 pub use block_groups::BlockGroup;
 pub use bootstrap::OpenError;
+pub use contradiction::{Conflict, Contradiction};
+pub use knowledge::Knowledge;
+pub use log_root::LogRoot;
 pub use roots::{Roots, find_root};
 
 use crate::device::ReadDevice;
 use crate::format::Superblock;
+use crate::format::items::DevItem;
 use crate::tree::{ParentCheck, TreeGeometry};
 use crate::units::{DeviceId, Logical};
 use crate::volume::read_policy::{MirrorSelector, PolicyKind};
 use crate::volume::{ChunkMap, DeviceSet, Member, Volume};
 use cache::BlockCache;
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// How to open a file system.
@@ -40,9 +48,12 @@ pub struct Filesystem {
     volume: Volume,
     geometry: TreeGeometry,
     roots: Roots,
-    notes: Vec<String>,
+    log: LogRoot,
+    knowledge: Knowledge,
     lost_roots: Vec<(Logical, ParentCheck)>,
-    device_items: Option<u64>,
+    dev_items: Vec<DevItem>,
+    knows_devices: bool,
+    unlisted: OnceLock<Vec<(Logical, ParentCheck)>>,
     selector: MirrorSelector,
     cache: BlockCache,
     opened: Instant,
@@ -89,9 +100,14 @@ impl Filesystem {
         &self.roots
     }
 
-    /// What was odd on the way, one lowercase line each.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// What the first super block copies say of a log tree.
+    pub fn log(&self) -> &LogRoot {
+        &self.log
+    }
+
+    /// How far what is known may be written by, and what does not agree.
+    pub fn knowledge(&self) -> &Knowledge {
+        &self.knowledge
     }
 
     /// Root blocks that could not be used because no copy is right, with what was promised of them.
@@ -101,7 +117,23 @@ impl Filesystem {
 
     /// The number of device items in the chunk tree, `None` where not all of it could be read.
     pub fn device_items(&self) -> Option<u64> {
-        self.device_items
+        self.knows_devices.then_some(self.dev_items.len() as u64)
+    }
+
+    /// The device items of the chunk tree, as many as could be read.
+    pub fn dev_items(&self) -> &[DevItem] {
+        &self.dev_items
+    }
+
+    /// Tree blocks that the trees lead to and the extent tree does not list, as far as somebody has looked.
+    pub fn unlisted(&self) -> &[(Logical, ParentCheck)] {
+        self.unlisted.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Keeps what a look at all trees has found, for whoever looks at a part of them next.
+    pub fn note_unlisted(&self, blocks: Vec<(Logical, ParentCheck)>) {
+        // Of two that look at the same time each has seen the same.
+        let _ = self.unlisted.set(blocks);
     }
 
     /// The policy and its back-off, with what it has learned.

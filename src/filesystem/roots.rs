@@ -68,10 +68,10 @@ impl Filesystem {
 
     /// The log tree and the logs of subvolumes in it; nothing after a clean stop.
     pub fn log_roots(&self) -> Vec<TreeRoot> {
-        let Some(log) = self.superblock().log_root() else { return Vec::new() };
-        let log = TreeRoot { id: object::TREE_LOG, at: log.bytenr, level: log.level, generation: Some(log.generation) };
-        let mut roots = vec![log];
-        roots.extend(self.named_roots(log, Some(object::TREE_LOG)));
+        let mut roots = self.log.roots();
+        let logs: Vec<TreeRoot> =
+            roots.iter().flat_map(|root| self.named_roots(*root, Some(object::TREE_LOG))).collect();
+        roots.extend(logs);
         roots
     }
 

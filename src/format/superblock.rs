@@ -112,6 +112,27 @@ impl Superblock {
         bytes
     }
 
+    /// The same super block with another log root, signed anew.
+    #[must_use]
+    pub fn with_log_root(&self, log: Option<TreeRoot>) -> Self {
+        let mut raw = RawSuperblock {
+            log_root: log.map_or(0, |root| root.bytenr.raw()).into(),
+            log_root_level: log.map_or(0, |root| root.level),
+            ..*self.raw
+        };
+        check::sign(&mut raw, self.csum_type);
+        Self { raw: Box::new(raw), ..self.clone() }
+    }
+
+    /// The log root that a damaged super block of this file system and transaction names. It proves nothing: what can be
+    /// believed of it is up to the block that it points to.
+    pub fn log_root_of_damaged(&self, bytes: &[u8]) -> Option<TreeRoot> {
+        let raw = RawSuperblock::read_from_bytes(bytes).ok()?;
+        let is_ours = raw.magic == SUPERBLOCK_MAGIC && raw.fsid == self.raw.fsid;
+        let claim = Self { raw: Box::new(raw), ..self.clone() };
+        claim.log_root().filter(|_| is_ours && claim.generation() == self.generation())
+    }
+
     /// Whether this program can read the file system. Everything in it must be understood.
     pub fn check_supported(&self) -> Result<(), UnsupportedFeature> {
         check_readable(self.incompat(), self.flags())

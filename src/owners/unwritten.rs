@@ -50,7 +50,7 @@ impl<'f> Unwritten<'f> {
         let whole = |range: LogicalRange| (range.start, Defined { end: range.end, ranges: vec![range] });
         let Some(extent) = References::new(self.fs).data(at) else { return whole(at..at + len_bytes) };
         // What a log tree refers to is not in the extent tree yet.
-        if !extent.is_whole() || self.fs.superblock().log_root().is_some() {
+        if !extent.is_whole() || !self.fs.log().is_none() {
             return whole(extent.range);
         }
         let mut trees = Trees::new(self.fs);

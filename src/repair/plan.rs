@@ -95,6 +95,15 @@ pub enum Withheld {
     /// The device is a seed, which is never written.
     #[error("the device is a seed")]
     Seed,
+    /// All that is known is of an earlier transaction.
+    #[error("a backup root stands in for one that is lost: what is there may be newer")]
+    OlderRoots,
+    /// The places of its chunk are not certain.
+    #[error("it is not certain that the chunk has this place")]
+    DoubtfulChunk,
+    /// Some chunk may have the place of the super block, or of its own array.
+    #[error("the chunk map is not certain: neither is what the super block must say of it")]
+    DoubtfulMap,
     /// The block is verified by its extent, but its parent describes another one.
     #[error("no copy is the block that its parent describes")]
     BrokenLink,
@@ -255,8 +264,18 @@ pub(super) fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>)
     if step.end().raw() > member.device().len() {
         return Some(Withheld::PastEnd);
     }
+    let knowledge = fs.knowledge();
+    if knowledge.is_older() {
+        return Some(Withheld::OlderRoots);
+    }
     if step.kind == FindingKind::Superblock {
+        if !knowledge.knows_all_places() {
+            return Some(Withheld::DoubtfulMap);
+        }
         return (occupant(fs, step.place) != Occupant::None).then_some(Withheld::SuperblockInChunk);
+    }
+    if fs.chunks().lookup(step.logical).is_ok_and(|chunk| knowledge.doubts(chunk)) {
+        return Some(Withheld::DoubtfulChunk);
     }
     if touches_superblock(member, step.place.physical, step.end()) {
         return Some(Withheld::OverSuperblock);

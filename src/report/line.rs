@@ -50,6 +50,7 @@ fn adjective(problem: Problem) -> &'static str {
         Problem::ReadError => "unreadable",
         Problem::Missing => "missing",
         Problem::CopiesDiffer => "doubtful",
+        Problem::Contradiction => "contradictory",
         _ => "corrupt",
     }
 }
@@ -117,6 +118,7 @@ pub(super) fn reason(problem: Problem) -> &'static str {
         Problem::Missing => "device is missing",
         Problem::CopiesDiffer => "copies differ and have no checksum",
         Problem::ParityMismatch => "does not fit the data of its row",
+        Problem::Contradiction => "contradiction",
     }
 }
 

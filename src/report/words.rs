@@ -42,6 +42,7 @@ words!(Problem:
     Missing => "missing",
     CopiesDiffer => "copies-differ",
     ParityMismatch => "parity-mismatch",
+    Contradiction => "contradiction",
 );
 words!(RepairState:
     Possible => "possible",

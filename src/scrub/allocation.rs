@@ -2,11 +2,12 @@
 //! that the extent tree does not know (log trees, and what stands in for lost parts of the extent tree).
 
 use super::extra::{ExtraBlock, LostAllocation};
-use crate::format::Key;
 use crate::format::items::{ExtentItem, ExtentRef};
 use crate::format::types::{key_type, object};
+use crate::format::{BlockGroupFlags, Key};
 use crate::tree::{BlockSource, Cursor, LostSubtree, ParentCheck, TreeRoot};
 use crate::units::{Generation, Logical, LogicalRange, ObjectId};
+use crate::volume::Chunk;
 use std::collections::VecDeque;
 
 /// What an extent holds.
@@ -35,45 +36,55 @@ pub(super) struct Extent {
 pub(super) struct Allocation<'s, S: BlockSource + ?Sized> {
     cursor: Option<Cursor<'s, S>>,
     range: LogicalRange,
+    flags: BlockGroupFlags,
     nodesize: u64,
     sectorsize: u64,
     since: Option<Generation>,
     /// Blocks from outside the extent tree, ascending.
     extra: VecDeque<ExtraBlock>,
+    /// Data from outside the extent tree, ascending.
+    extra_data: VecDeque<LogicalRange>,
     /// The next extent of the tree, already read.
     ahead: Option<Extent>,
     /// Ranges whose extent items are lost, ascending.
     lost: VecDeque<LogicalRange>,
     lost_subtrees: Vec<LostSubtree>,
+    has_lost: bool,
     /// Everything below has been returned.
     done: Logical,
     ignored: u64,
+    listed_bytes: u64,
     stand_in: &'s dyn LostAllocation,
 }
 
 impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
-    /// A reader for the block group at `range`, of extents that are not older than `since`. Without a root (the extent tree's root is lost) all of it is unknown.
-    /// `extra` must be ascending.
+    /// A reader for the block group of `chunk`, of extents that are not older than `since`. Without a root (the extent
+    /// tree's root is lost) all of it is unknown. `extra` must be ascending.
     pub(super) fn new(
         source: &'s S,
         root: Option<TreeRoot>,
-        range: LogicalRange,
+        chunk: &Chunk,
         (nodesize, sectorsize): (u32, u32),
         since: Option<Generation>,
         extra: VecDeque<ExtraBlock>,
         stand_in: &'s dyn LostAllocation,
     ) -> Self {
+        let range = chunk.range();
         let mut allocation = Self {
             cursor: root.map(|root| Cursor::new(source, root).since(since)),
+            flags: chunk.flags(),
             nodesize: u64::from(nodesize),
             sectorsize: u64::from(sectorsize),
             since,
             extra,
+            extra_data: VecDeque::new(),
             ahead: None,
             lost: VecDeque::new(),
             lost_subtrees: Vec::new(),
+            has_lost: false,
             done: range.start,
             ignored: 0,
+            listed_bytes: 0,
             stand_in,
             range,
         };
@@ -84,6 +95,20 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
         allocation.note_lost();
         allocation.ahead = allocation.read_tree();
         allocation
+    }
+
+    /// The same reader with data extents that the tree does not list; ascending.
+    pub(super) fn with_data(mut self, data: VecDeque<LogicalRange>) -> Self {
+        self.extra_data = data;
+        self
+    }
+
+    /// The same reader for `extra` alone.
+    pub(super) fn of_extra(mut self, extra: VecDeque<ExtraBlock>) -> Self {
+        (self.cursor, self.ahead, self.extra) = (None, None, extra);
+        self.lost.clear();
+        self.lost_subtrees.clear();
+        self
     }
 
     /// The next extent.
@@ -104,6 +129,12 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
         self.ignored
     }
 
+    /// The bytes of all extents of the tree so far; `None` where some of it is lost or was passed over.
+    pub(super) fn listed_bytes(&self) -> Option<u64> {
+        let is_whole = self.cursor.is_some() && self.since.is_none() && !self.has_lost;
+        is_whole.then_some(self.listed_bytes)
+    }
+
     /// Subtrees of the extent tree that could not be read.
     pub(super) fn take_lost(&mut self) -> Vec<LostSubtree> {
         std::mem::take(&mut self.lost_subtrees)
@@ -113,12 +144,17 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
     fn lowest(&mut self) -> Option<Extent> {
         let tree = self.ahead.as_ref().map(|e| e.range.start);
         let extra = self.extra.front().map(|b| b.at);
+        let data = self.extra_data.front().map(|r| r.start);
         let lost = self.lost.front().map(|r| r.start);
-        let first = [extra, tree, lost].into_iter().flatten().min()?;
+        let first = [extra, data, tree, lost].into_iter().flatten().min()?;
         if extra == Some(first) {
             let block = self.extra.pop_front()?;
             let (range, kind) = (block.at..block.at + self.nodesize, ExtentKind::Tree(block.check));
             return Some(Extent { range, kind, generation: block.check.generation });
+        }
+        if data == Some(first) {
+            let range = self.extra_data.pop_front()?;
+            return Some(Extent { range, kind: ExtentKind::Data, generation: None });
         }
         if tree == Some(first) {
             let extent = self.ahead.take();
@@ -127,9 +163,11 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
         }
         // A lost range gives way to blocks known to lie inside it.
         let range = self.lost.pop_front()?;
-        let end = extra.filter(|at| *at < range.end).unwrap_or(range.end);
-        if end < range.end {
-            self.lost.push_front(end + self.nodesize..range.end);
+        let known = [extra.map(|at| (at, at + self.nodesize)), self.extra_data.front().map(|r| (r.start, r.end))];
+        let next = known.into_iter().flatten().filter(|(at, _)| *at < range.end).min();
+        let end = next.map_or(range.end, |(at, _)| at);
+        if let Some((_, rest)) = next.filter(|(_, rest)| *rest < range.end) {
+            self.lost.push_front(rest..range.end);
         }
         Some(Extent { range: range.start..end, kind: ExtentKind::Unknown, generation: None })
     }
@@ -140,16 +178,15 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
             if Logical::new(key.objectid.raw()) >= self.range.end {
                 return None;
             }
-            let extent = match key.item_type {
-                key_type::EXTENT_ITEM | key_type::METADATA_ITEM => Some(self.parse(&key, bytes)),
-                _ => None,
-            };
+            let is_extent = matches!(key.item_type, key_type::EXTENT_ITEM | key_type::METADATA_ITEM);
+            let extent = is_extent.then(|| self.parse(&key, bytes));
+            self.listed_bytes = self.listed_bytes.saturating_add(if is_extent { self.len_bytes(&key) } else { 0 });
             if let Some(cursor) = &mut self.cursor {
                 cursor.advance();
             }
             self.note_lost();
             match extent {
-                Some(Some(extent)) if extent.generation < self.since => {}
+                Some(Some(extent)) if extent.generation.is_some() && extent.generation < self.since => {}
                 Some(Some(extent)) => return Some(extent),
                 Some(None) => self.ignored += 1,
                 None => {}
@@ -157,26 +194,53 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
         }
     }
 
+    /// The bytes that the extent with this key takes.
+    fn len_bytes(&self, key: &Key) -> u64 {
+        if key.item_type == key_type::METADATA_ITEM { self.nodesize } else { key.offset }
+    }
+
     fn parse(&self, key: &Key, bytes: &[u8]) -> Option<Extent> {
-        let item = ExtentItem::parse(key, bytes).ok()?;
-        let generation = Some(item.generation);
         let start = Logical::new(key.objectid.raw());
-        let is_tree = item.is_tree_block();
-        let len = if key.item_type == key_type::METADATA_ITEM { self.nodesize } else { key.offset };
+        let len = self.len_bytes(key);
         if start < self.range.start || len == 0 || !start.raw().is_multiple_of(self.sectorsize) {
             return None;
         }
-        if is_tree {
-            let check = ParentCheck { level: item.level(key), generation, first_key: None, owner: owner(&item) };
+        let item = ExtentItem::parse(key, bytes).ok();
+        let generation = item.as_ref().map(|item| item.generation);
+        let kind = match self.is_tree_block(key, item.as_ref()) {
+            Some(true) => {
+                let level = if key.item_type == key_type::METADATA_ITEM {
+                    u8::try_from(key.offset).ok()
+                } else {
+                    item.as_ref().and_then(|item| item.level(key))
+                };
+                let owner = item.as_ref().filter(|item| item.is_tree_block()).and_then(owner);
+                ExtentKind::Tree(ParentCheck { level, generation, first_key: None, owner })
+            }
+            Some(false) => ExtentKind::Data,
+            None => ExtentKind::Unknown,
+        };
+        if matches!(kind, ExtentKind::Tree(_)) {
             let range = start..start + self.nodesize;
-            let is_inside = range.end <= self.range.end;
-            return is_inside.then_some(Extent { range, kind: ExtentKind::Tree(check), generation });
+            return (range.end <= self.range.end).then_some(Extent { range, kind, generation });
         }
         if !len.is_multiple_of(self.sectorsize) {
             return None;
         }
-        let range = start..(start + len).min(self.range.end);
-        Some(Extent { range, kind: ExtentKind::Data, generation })
+        let end = if self.range.end - start < len { self.range.end } else { start + len };
+        Some(Extent { range: start..end, kind, generation })
+    }
+
+    /// Key and block group say what an extent is; the flags of its item are asked where a block group holds both kinds.
+    ///
+    fn is_tree_block(&self, key: &Key, item: Option<&ExtentItem<'_>>) -> Option<bool> {
+        let holds = |kind| self.flags.intersects(kind);
+        match (holds(BlockGroupFlags::DATA), holds(BlockGroupFlags::METADATA | BlockGroupFlags::SYSTEM)) {
+            _ if key.item_type == key_type::METADATA_ITEM => Some(true),
+            (false, _) => Some(true),
+            (true, false) => Some(false),
+            (true, true) => item.map(ExtentItem::is_tree_block),
+        }
     }
 
     fn note_lost(&mut self) {
@@ -185,6 +249,7 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
             let from = Logical::new(lost.first.objectid.raw());
             let to = lost.end.map_or(self.range.end, |end| Logical::new(end.objectid.raw()));
             self.lost_subtrees.push(lost);
+            self.has_lost = true;
             self.lose(from.max(self.range.start)..to.min(self.range.end));
         }
     }

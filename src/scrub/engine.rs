@@ -4,14 +4,16 @@
 //! planned, so every device is read in long sequential stretches, and several groups are on their way while devices
 //! are free.
 
+use super::accounts;
 use super::ahead::{Ahead, CURSORS_PER_PLANNER};
 use super::allocation::Allocation;
 use super::earlier::Part;
-use super::extra::ExtraBlock;
+use super::extra::{ExtraBlock, NothingLost};
 use super::fallback::Fallback;
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::group::{Group, Planner, devices_of};
 use super::judge::{Bench, judge_mirrors};
+use super::log_data::{LogContents, LogSums};
 use super::mend::{Mending, Places};
 use super::moved::MoveWatch;
 use super::parity::judge_rows;
@@ -43,8 +45,11 @@ pub(super) struct Engine<'a> {
     mending: Option<&'a Mending<'a>>,
     lanes: BTreeMap<DeviceId, Lane>,
     standings: BTreeMap<DeviceId, Standing>,
-    /// Blocks of log trees, ascending.
-    log_blocks: Vec<ExtraBlock>,
+    /// What the extent tree does not list: the blocks and the data of log trees, and blocks known from an earlier run.
+    extra: LogContents,
+    /// Nothing else is looked at.
+    is_extra_only: bool,
+    accounted: Mutex<BTreeMap<Logical, bool>>,
     fallback: Fallback<'a>,
     unwritten: Unwritten<'a>,
     lost: Mutex<BTreeMap<Logical, LostSubtree>>,
@@ -56,7 +61,7 @@ impl<'a> Engine<'a> {
         fs: &'a Filesystem,
         options: &'a ScrubOptions,
         progress: &'a Progress,
-        log_blocks: Vec<ExtraBlock>,
+        extra: LogContents,
         mending: Option<&'a Mending<'a>>,
     ) -> Result<Self, ScrubError> {
         let reserve = mending.map(|_| reserve()).transpose().map_err(ScrubError::Memory)?;
@@ -72,7 +77,29 @@ impl<'a> Engine<'a> {
         let moved = MoveWatch::new(fs.superblock().generation(), Instant::now());
         let standing = |member: &Arc<Member>| Some((member.devid(), fs.volume().standing(member.devid())?));
         let standings = fs.members().filter_map(standing).collect();
-        Ok(Self { fs, options, progress, mending, lanes, standings, log_blocks, fallback, unwritten, lost, moved })
+        let accounted = Mutex::default();
+        let is_extra_only = false;
+        Ok(Self {
+            fs,
+            options,
+            progress,
+            mending,
+            lanes,
+            standings,
+            extra,
+            is_extra_only,
+            accounted,
+            fallback,
+            unwritten,
+            lost,
+            moved,
+        })
+    }
+
+    /// Looks at the extra blocks and at nothing else.
+    pub(super) fn of_extra_only(mut self) -> Self {
+        self.is_extra_only = true;
+        self
     }
 
     pub(super) fn geometry(&self) -> &TreeGeometry {
@@ -159,13 +186,32 @@ impl<'a> Engine<'a> {
         chunk: &Chunk,
     ) -> Allocation<'s, dyn BlockSource + 's> {
         let geometry = self.geometry();
-        let from = self.log_blocks.partition_point(|b| b.at < chunk.start());
-        let logs = self.log_blocks.iter().skip(from).take_while(|b| b.at < chunk.end());
-        let extra: VecDeque<ExtraBlock> = logs.copied().collect();
+        let LogContents { blocks, data, .. } = &self.extra;
+        let from = blocks.partition_point(|b| b.at < chunk.start());
+        let extra = blocks.iter().skip(from).take_while(|b| b.at < chunk.end());
+        let extra: VecDeque<ExtraBlock> = extra.copied().collect();
+        let from = data.partition_point(|range| range.start < chunk.start());
+        let data = data.iter().skip(from).take_while(|range| range.start < chunk.end());
+        let data: VecDeque<LogicalRange> = data.map(|range| range.start..range.end.min(chunk.end())).collect();
         let sizes = (geometry.nodesize(), geometry.sectorsize());
         // To judge parity, old blocks of a row have to be known as well as new ones.
         let since = self.selection().since_in(chunk).filter(|_| !has_parity(chunk));
-        Allocation::new(source, self.fs.roots().extent, chunk.range(), sizes, since, extra, &self.fallback)
+        let root = self.fs.roots().extent;
+        if self.is_extra_only {
+            return Allocation::new(source, root, chunk, sizes, since, VecDeque::new(), &NothingLost).of_extra(extra);
+        }
+        Allocation::new(source, root, chunk, sizes, since, extra, &self.fallback).with_data(data)
+    }
+
+    /// Checksums that only log trees have.
+    pub(super) fn log_sums(&self) -> &LogSums {
+        &self.extra.sums
+    }
+
+    /// Does the extent tree list all that the block group says is used? Read once, where it matters.
+    fn is_accounted(&self, chunk: &Chunk) -> bool {
+        let mut known = self.accounted.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(chunk.start()).or_insert_with(|| accounts::is_accounted(self.fs, chunk))
     }
 
     /// How far into its stripes the chunk can be read at all.
@@ -233,7 +279,16 @@ impl<'a> Engine<'a> {
         let standing = |devid| self.standings.get(&devid).copied();
         let (geometry, mending, selection) = (self.geometry(), self.mending, self.selection());
         let is_unwritten = |at| self.unwritten.is_unwritten(at, u64::from(geometry.sectorsize()));
-        judge(&Bench { geometry, standing: &standing, is_unwritten: &is_unwritten, mending, selection });
+        judge(&Bench {
+            geometry,
+            standing: &standing,
+            is_unwritten: &is_unwritten,
+            is_sum_lost: &|at| accounts::is_sum_lost(self.fs, at),
+            is_accounted: &|chunk| self.is_accounted(chunk),
+            judges_parity: !self.is_extra_only,
+            mending,
+            selection,
+        });
     }
 
     /// Judges root blocks that could not be used: where a backup root stands in, its extent tree need not know them.
@@ -324,9 +379,10 @@ impl<'a> Engine<'a> {
             _ => work(None),
         }
         let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
         total.has_lost |= !lost.is_empty();
         total.notes.extend(lost.values().map(note_of_lost));
+        total.lost.extend(lost.into_values());
         total.notes.extend(self.moved.note());
         total
     }

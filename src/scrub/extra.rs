@@ -13,6 +13,15 @@ pub(super) struct ExtraBlock {
     pub(super) check: ParentCheck,
 }
 
+/// Where nothing stands in.
+pub(super) struct NothingLost;
+
+impl LostAllocation for NothingLost {
+    fn tree_blocks(&self, _: LogicalRange) -> Vec<ExtraBlock> {
+        Vec::new()
+    }
+}
+
 /// Finds out what a lost part of the extent tree would have said.
 pub(super) trait LostAllocation: Sync {
     /// The tree blocks that other trees point to in `range`, ascending.

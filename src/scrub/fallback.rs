@@ -31,7 +31,7 @@ impl LostAllocation for Fallback<'_> {
     }
 }
 
-/// All tree blocks that any root leads to, and log trees.
+/// All tree blocks that any root leads to.
 fn collect(fs: &Filesystem) -> BTreeMap<Logical, ParentCheck> {
     let mut pointers = Pointers::default();
     for root in fs.all_roots() {
@@ -42,8 +42,8 @@ fn collect(fs: &Filesystem) -> BTreeMap<Logical, ParentCheck> {
 
 /// Every block a walk is pointed to, each once.
 #[derive(Default)]
-pub(super) struct Pointers {
-    pub(super) seen: BTreeMap<Logical, ParentCheck>,
+struct Pointers {
+    seen: BTreeMap<Logical, ParentCheck>,
 }
 
 impl Visitor for Pointers {
@@ -64,14 +64,4 @@ impl Visitor for Pointers {
     }
 
     fn lost(&mut self, _: Logical, _: &ParentCheck, _: &LostBlock) {}
-}
-
-/// The blocks of the log trees: after an unclean stop they hold what was fsynced last. The extent tree does not know
-/// them. Every log leaf that holds roots is read to find the logs of the subvolumes.
-pub(super) fn log_blocks(fs: &Filesystem) -> Vec<ExtraBlock> {
-    let mut pointers = Pointers::default();
-    for root in fs.log_roots() {
-        walk(fs, &root, &mut pointers);
-    }
-    pointers.seen.into_iter().map(|(at, check)| ExtraBlock { at, check }).collect()
 }

@@ -49,6 +49,8 @@ pub enum Problem {
     CopiesDiffer,
     /// Parity does not fit the data of its row.
     ParityMismatch,
+    /// Two structures that must agree do not, or keys of a tree are lost; the evidence says which.
+    Contradiction,
 }
 
 /// What was seen and what was expected, where that says something.

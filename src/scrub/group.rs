@@ -4,6 +4,7 @@
 //! Where a device holds more than one stripe of the group (DUP), windows are queued in batches, first one stripe of all
 //! of them, then the other, so that the device does not seek between the copies for every window.
 
+use super::accounts::Account;
 use super::ahead::Sources;
 use super::allocation::{Extent, ExtentKind};
 use super::dispatch::Pick;
@@ -169,6 +170,12 @@ impl<'e, 'd> Planner<'e, 'd> {
         self.flush_window();
         self.flush_batch();
         self.local.ignored_extents += allocation.ignored();
+        let listed_bytes = allocation.listed_bytes().filter(|_| !self.engine.is_cancelled());
+        self.local.accounts.extend(listed_bytes.map(|listed_bytes| Account {
+            start: self.chunk.start(),
+            listed_bytes,
+            ignored: allocation.ignored(),
+        }));
         self.local.orphan_sums += self.sums.orphan_sectors();
         self.engine.note_lost(allocation.take_lost());
         self.engine.note_lost(self.sums.take_lost());
@@ -239,25 +246,31 @@ impl<'e, 'd> Planner<'e, 'd> {
     }
 
     fn data_in_window(&mut self, range: LogicalRange, mut continues: bool, is_extent: bool) {
-        let Self { sums, window: Some((_, window)), local, .. } = self else { return };
-        sums.cover(range, &mut |part| {
-            let (range, kind) = match part {
-                Part::Summed(range, sums) => {
+        let Self { sums, window: Some((_, window)), local, engine, .. } = self else { return };
+        let mut push = |range: LogicalRange, sums: Option<&[u8]>| {
+            let kind = match sums {
+                Some(sums) => {
                     let first = window.sums.len();
                     window.sums.extend_from_slice(sums);
-                    (range, RunKind::Summed(first))
+                    RunKind::Summed(first)
                 }
-                Part::Unsummed(range) if is_extent => {
+                None if is_extent => {
                     local.unsummed_bytes += range.end - range.start;
                     if !continues {
                         local.note_unsummed(range.start);
                     }
-                    (range, RunKind::Unsummed)
+                    RunKind::Unsummed
                 }
-                Part::Unsummed(_) => return,
+                None => return,
             };
             window.runs.push(Run { logical: range.start, len_bytes: range.end - range.start, kind, continues });
             continues = true;
+        };
+        let in_logs = engine.log_sums();
+        sums.cover(range, &mut |part| match part {
+            Part::Summed(range, sums) => push(range, Some(sums)),
+            Part::Unsummed(range) if in_logs.is_empty() => push(range, None),
+            Part::Unsummed(range) => in_logs.cover(range, &mut push),
         });
     }
 

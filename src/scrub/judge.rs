@@ -14,7 +14,7 @@ use super::verify::{BadPiece, Unreadable, unreadable_in};
 use super::window::{Run, RunKind, Window};
 use crate::tree::TreeGeometry;
 use crate::units::{DeviceId, Logical, ObjectId};
-use crate::volume::{Layout, MirrorCopy, Standing};
+use crate::volume::{Chunk, Layout, MirrorCopy, Standing};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +25,13 @@ pub(super) struct Bench<'a> {
     pub(super) standing: &'a (dyn Fn(DeviceId) -> Option<Standing> + Sync),
     /// Can no file read the sector there? Then its copies need not be equal. Reads trees: asked only where they are not.
     pub(super) is_unwritten: &'a (dyn Fn(Logical) -> bool + Sync),
+    /// Is the part of the checksum tree lost that would tell whether the sector has a checksum? Reads trees: asked only where
+    /// its copies are not equal or not readable.
+    pub(super) is_sum_lost: &'a (dyn Fn(Logical) -> bool + Sync),
+    /// Is all known that the block group holds? Reads trees: asked only where parity does not fit.
+    pub(super) is_accounted: &'a (dyn Fn(&Chunk) -> bool + Sync),
+    /// Is parity looked at?
+    pub(super) judges_parity: bool,
     /// Are right bytes to be collected, and by which rules?
     pub(super) mending: Option<&'a Mending<'a>>,
     /// What is to be told of.
@@ -96,7 +103,9 @@ impl MirroredBlock<'_> {
     fn judge(&self, bench: &Bench<'_>, tally: &mut Tally) {
         let sectorsize = bench.geometry.sectorsize();
         let copies = self.window.chunk.copies(self.at);
-        let right = bench.mending.and_then(|mending| self.right_bytes(&copies, mending, bench));
+        // A sector whose checksum is lost is none that never had one: nothing says that its readable copies are right.
+        let is_open = self.run.kind == RunKind::Unsummed && (bench.is_sum_lost)(self.at);
+        let right = bench.mending.filter(|_| !is_open).and_then(|mending| self.right_bytes(&copies, mending, bench));
         let has_good = copies.iter().any(|copy| self.is_good(copy, bench));
         let has_odd = copies.iter().any(|copy| self.is_odd(copy));
         for copy in &copies {
@@ -112,6 +121,7 @@ impl MirroredBlock<'_> {
             };
             let repair = match self.differs {
                 _ if right.as_ref().is_some_and(|right| !right.is_odd) => RepairState::Possible,
+                _ if is_open => RepairState::Undecidable,
                 Some(Difference::Open | Difference::Unproved) => RepairState::Undecidable,
                 _ if has_good || (has_odd && !self.is_odd(copy)) => RepairState::Possible,
                 _ => RepairState::Impossible,

@@ -6,6 +6,7 @@
 use crate::format::Key;
 use crate::format::node::{self, Header, KeyPtr};
 use crate::units::{Generation, Logical};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// At most so many blocks and pointers are remembered: 2 x 1 Mi x 16 bytes = 32 MiB. Beyond, links are not checked,
@@ -70,10 +71,28 @@ impl Links {
         self.overflow
     }
 
-    /// Blocks that some parent describes otherwise, ascending, each once.
-    pub(super) fn broken(mut self) -> Vec<Logical> {
+    /// Has the block at `at` verified? Asked after [`Self::sort`].
+    pub(super) fn is_there(&self, at: Logical) -> bool {
+        self.there.binary_search_by_key(&at, |(there, _)| *there).is_ok()
+    }
+
+    /// Puts what is there in order.
+    pub(super) fn sort(&mut self) {
         self.there.sort_unstable();
         self.there.dedup();
+    }
+
+    /// Blocks that some parent points to and that nobody has seen, ascending, each once. Sorts.
+    pub(super) fn unseen(&mut self) -> Vec<Logical> {
+        self.sort();
+        let unseen = self.promised.iter().map(|(at, _)| *at).filter(|at| !self.is_there(*at));
+        let unseen: BTreeSet<Logical> = unseen.collect();
+        unseen.into_iter().collect()
+    }
+
+    /// Blocks that some parent describes otherwise, ascending, each once.
+    pub(super) fn broken(mut self) -> Vec<Logical> {
+        self.sort();
         let mut broken: Vec<Logical> = self
             .promised
             .iter()

@@ -4,9 +4,11 @@
 //! read (`verify`), then all copies of a window together (`judge`, `parity`). The findings do not depend on threads,
 //! engine or read policy.
 
+mod accounts;
 mod ahead;
 mod allocation;
 mod compare;
+mod contradictions;
 mod dispatch;
 pub mod earlier;
 mod engine;
@@ -18,6 +20,7 @@ mod group;
 pub mod history;
 mod judge;
 mod links;
+mod log_data;
 pub mod mend;
 mod moved;
 mod notes;
@@ -37,6 +40,7 @@ mod stream;
 mod sums;
 mod supers;
 pub mod tally;
+mod unlisted;
 mod verify;
 mod whose;
 mod window;

@@ -2,7 +2,7 @@
 
 use super::outcome::Status;
 use super::sink::Tally;
-use crate::filesystem::Filesystem;
+use crate::filesystem::{Filesystem, LogRoot};
 use crate::format::items::{BalanceItem, DevReplaceItem};
 use crate::format::types::{key_type, object};
 use crate::format::{Key, SuperFlags};
@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What the file system itself gives reason to say.
 pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     let mut notes: Vec<String> = fs.set().warnings().iter().map(ToString::to_string).collect();
-    notes.extend(fs.notes().iter().cloned());
     notes.extend(fs.superblock().unknown_features().map(|feature| feature.to_string()));
     if fs.superblock().is_metadump() {
         notes.push("this is a metadata dump (btrfs-image): it has no data, so no data was read".to_owned());
@@ -23,6 +22,7 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     if has_log {
         notes.push("a log tree is present: what was fsynced last is not yet in the other trees".to_owned());
     }
+    notes.extend(unknown_log(fs));
     for (name, root) in [("extent", fs.roots().extent), ("checksum", fs.roots().csum)] {
         if root.is_none() {
             notes.push(format!("the root tree has no {name} tree"));
@@ -35,6 +35,18 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     notes.extend(beyond_end(fs));
     notes.extend(paused_work(fs));
     notes
+}
+
+/// Where it is not known whether there is a log: a first super block copy made without it would drop what it holds.
+fn unknown_log(fs: &Filesystem) -> Option<String> {
+    let (whose, roots) = match fs.log() {
+        LogRoot::None | LogRoot::At(_) => return None,
+        LogRoot::Lost(roots) => ("the super blocks name", roots),
+        LogRoot::Unknown(roots) => ("damaged first super block copies name", roots),
+    };
+    let list: Vec<String> = roots.iter().map(|root| root.bytenr.to_string()).collect();
+    let list = list.join(" and ");
+    Some(format!("{whose} a log tree at {list}, no copy of which verifies: first super block copies are not written"))
 }
 
 /// What the run gives reason to say.

@@ -1,9 +1,12 @@
 //! One scrub from start to outcome.
 
+use super::accounts;
+use super::contradictions::{tell_all, tell_of_superblock};
 use super::earlier::{Earlier, Observer, Part, PartDone};
 use super::engine::Engine;
-use super::fallback::log_blocks;
+use super::extra::ExtraBlock;
 use super::finding::RepairState;
+use super::log_data::{self, LogContents};
 use super::mend::Mending;
 use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
@@ -12,8 +15,9 @@ use super::selection::Copies;
 use super::sink::Tally;
 use super::supers::scrub_supers;
 use super::tally::Counters;
+use super::unlisted::{self, Unlisted};
 use super::{ScrubError, ScrubOptions};
-use crate::filesystem::Filesystem;
+use crate::filesystem::{BlockGroup, Contradiction, Filesystem};
 use crate::owners::OwnerTable;
 use crate::units::{DeviceId, Logical};
 use crate::volume::Chunk;
@@ -63,16 +67,20 @@ struct Run<'a> {
 impl Run<'_> {
     fn run(self) -> Result<ScrubOutcome, ScrubError> {
         let (now, clock) = (SystemTime::now(), Instant::now());
-        let logs = log_blocks(self.fs);
-        let has_log = !logs.is_empty();
-        let engine = Engine::new(self.fs, self.options, self.progress, logs, self.mending)?;
+        let mut extra = log_data::read(self.fs);
+        let has_log = !extra.blocks.is_empty();
+        let log_overflowed = extra.overflowed;
+        extra.blocks.extend(self.fs.unlisted().iter().map(|(at, check)| ExtraBlock { at: *at, check: *check }));
+        extra.blocks.sort_by_key(|block| block.at);
+        let engine = Engine::new(self.fs, self.options, self.progress, extra, self.mending)?;
         let places = self.mending.and_then(|mending| mending.places);
         let (selection, generation) = (&self.options.selection, self.fs.superblock().generation());
         let wanted = |chunk: &&Chunk| {
             places.is_none_or(|places| places.has_any_of(chunk.start())) && selection.wants_chunk(chunk, generation)
         };
         let chunks: Vec<Arc<Chunk>> = self.fs.chunks().iter().filter(wanted).cloned().map(Arc::new).collect();
-        let expected = expected_bytes(self.fs, &chunks, selection.copies);
+        let groups = self.fs.block_groups();
+        let expected = expected_bytes(self.fs, &groups, &chunks, selection.copies);
         let expected_sum = expected.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         self.progress.bytes_total.store(expected_sum, Ordering::Relaxed);
 
@@ -81,12 +89,18 @@ impl Run<'_> {
         self.superblocks(&mut tally);
         tally.append(engine.run(chunks, &|part, tally| self.tell(part, tally)));
         engine.judge_lost_roots(&mut tally);
+        drop(engine);
+        let unlisted = self.unlisted(&mut tally)?;
         let had_overflow = tally.links.overflowed();
         let is_partial = places.is_some() || !selection.is_everything();
         report_broken_links(self.fs, is_partial, &mut tally);
+        self.hold_against_each_other(&groups, &unlisted, &mut tally);
 
         let status = if self.progress.is_cancelled() { Status::Interrupted } else { Status::Finished };
         let mut notes = super::notes::of_filesystem(self.fs, has_log);
+        if log_overflowed {
+            notes.push("the log tree is too large to remember: not all of it was looked at".to_owned());
+        }
         notes.extend(super::notes::of_tally(&tally, self.fs, status, had_overflow));
         notes.extend(super::notes::of_packed(self.fs, std::mem::take(&mut tally.unsummed)));
         notes.extend(selection.notes());
@@ -122,6 +136,55 @@ impl Run<'_> {
             owners: OwnerTable::default(),
             notes,
         })
+    }
+
+    /// True where a look at everything was asked for, in one sitting or several.
+    fn is_of_all(&self) -> bool {
+        let places = self.mending.and_then(|mending| mending.places);
+        places.is_none() && self.options.selection.is_of_all() && !self.progress.is_cancelled()
+    }
+
+    /// Judges tree blocks that the extent tree does not list, where all others were seen.
+    fn unlisted(&self, tally: &mut Tally) -> Result<Unlisted, ScrubError> {
+        if !self.is_of_all() || !self.options.selection.is_everything() || self.earlier.is_some() {
+            return Ok(Unlisted::default());
+        }
+        let unlisted = unlisted::find(self.fs, &mut tally.links);
+        if unlisted.blocks.is_empty() {
+            return Ok(unlisted);
+        }
+        self.fs.note_unlisted(unlisted.blocks.iter().map(|block| (block.at, block.check)).collect());
+        let holds = |chunk: &&Chunk| {
+            let first = unlisted.blocks.partition_point(|block| block.at < chunk.start());
+            unlisted.blocks.get(first).is_some_and(|block| block.at < chunk.end())
+        };
+        let chunks = self.fs.chunks().iter().filter(holds).cloned().map(Arc::new).collect();
+        let extra = LogContents { blocks: unlisted.blocks.clone(), ..LogContents::default() };
+        let engine = Engine::new(self.fs, self.options, self.progress, extra, self.mending)?.of_extra_only();
+        tally.append(engine.run(chunks, &|_, _| ()));
+        let (count, first) = (unlisted.blocks.len(), unlisted.blocks.first().map(|block| block.at).unwrap_or_default());
+        let blocks = if count == 1 { "tree block is" } else { "tree blocks are" };
+        let text = "not in the extent tree, though the trees lead there: read and judged all the same";
+        tally.notes.push(format!("{count} {blocks} {text}, the first at {first}"));
+        Ok(unlisted)
+    }
+
+    /// Holds what was seen against what is said to be used, and the trees of chunks, devices and extents against each other.
+    fn hold_against_each_other(&self, groups: &[BlockGroup], unlisted: &Unlisted, tally: &mut Tally) {
+        let mut all = self.fs.knowledge().contradictions().to_vec();
+        all.extend(std::mem::take(&mut tally.lost).into_iter().map(Contradiction::of_lost));
+        all.extend(unlisted.unmapped.iter().cloned());
+        // What moves under the scrub does not add up.
+        let is_still = self.fs.generation_now() == self.fs.superblock().generation();
+        if !self.is_of_all() || !is_still || self.fs.knowledge().is_older() {
+            return tell_all(self.fs, &all, tally);
+        }
+        let blocks: Vec<Logical> = unlisted.blocks.iter().map(|block| block.at).collect();
+        let accounts = std::mem::take(&mut tally.accounts);
+        all.extend(accounts::of_groups(self.fs, groups, &accounts, &blocks));
+        all.extend(accounts::of_devices(self.fs));
+        tell_all(self.fs, &all, tally);
+        tell_of_superblock(self.fs, &accounts::of_superblock(self.fs, groups), tally);
     }
 
     /// The super blocks, unless an earlier sitting has seen the same ones.
@@ -227,10 +290,15 @@ fn devices(fs: &Filesystem, tally: &Tally, expected: &BTreeMap<DeviceId, u64>) -
 }
 
 /// Allocated bytes of data and trees on each present device in these chunks, as far as the block group items tell.
-fn expected_bytes(fs: &Filesystem, chunks: &[Arc<Chunk>], copies: Copies) -> BTreeMap<DeviceId, u64> {
+fn expected_bytes(
+    fs: &Filesystem,
+    groups: &[BlockGroup],
+    chunks: &[Arc<Chunk>],
+    copies: Copies,
+) -> BTreeMap<DeviceId, u64> {
     let mut expected: BTreeMap<DeviceId, u64> = BTreeMap::new();
     let used: BTreeMap<Logical, u64> =
-        fs.block_groups().iter().map(|g| (g.start, g.used_bytes.unwrap_or(0).min(g.length_bytes))).collect();
+        groups.iter().map(|g| (g.start, g.used_bytes.unwrap_or(0).min(g.length_bytes))).collect();
     for chunk in chunks {
         let used = used.get(&chunk.start()).copied().unwrap_or(0);
         let stripes = chunk.stripes().len() as u64;

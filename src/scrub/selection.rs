@@ -93,6 +93,11 @@ impl Selection {
         self.done_sections.range(chunk.start()..chunk.end()).next().is_some()
     }
 
+    /// True where nothing is left out but what an earlier sitting has seen, or more copies of the same.
+    pub(super) fn is_of_all(&self) -> bool {
+        self.kinds == Kinds::all() && self.since.is_none() && self.places.is_none() && self.block_groups.is_none()
+    }
+
     /// Are copies on this device told of?
     pub(super) fn wants_device(&self, devid: DeviceId) -> bool {
         !matches!(self.copies, Copies::OnDevice(only) if only != devid)

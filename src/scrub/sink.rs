@@ -1,10 +1,12 @@
 //! Where results gather: counters per device, findings up to a cap, links. Each block group has its own, so that an
 //! unfinished one can be left out of a checkpoint; order of arrival does not change what comes out.
 
-use super::finding::{Finding, FindingKind, RepairState};
+use super::accounts::Account;
+use super::finding::{Finding, FindingKind, Problem, RepairState};
 use super::links::Links;
 use super::mend::Mends;
 use super::tally::Counters;
+use crate::tree::LostSubtree;
 use crate::units::{DeviceId, Logical};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,10 +48,11 @@ impl FindingList {
         self.omitted = self.omitted.saturating_add(count);
     }
 
-    /// Is one of the findings about the tree block at `at`?
+    /// Is one of the findings about a copy of the tree block at `at`?
     pub(super) fn has_block(&mut self, at: Logical) -> bool {
         self.give_up_last();
-        self.findings.iter().any(|f| f.kind == FindingKind::Metadata && f.logical == at)
+        let is_copy = |f: &Finding| f.kind == FindingKind::Metadata && f.problem != Problem::Contradiction;
+        self.findings.iter().any(|f| is_copy(f) && f.logical == at)
     }
 
     /// The findings in report order, and the number of those left out.
@@ -91,6 +94,8 @@ pub(super) struct Tally {
     pub(super) broken_links: BTreeSet<Logical>,
     /// Checksums without an extent, in sectors.
     pub(super) orphan_sums: u64,
+    /// What the extent tree has of each block group that was gone through.
+    pub(super) accounts: Vec<Account>,
     /// Extent items that made no sense.
     pub(super) ignored_extents: u64,
     /// Data without checksums that was compared or read, in bytes of logical space.
@@ -103,6 +108,8 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
     /// Right bytes for bad ones; leaves the tally with its window.
     pub(super) mends: Mends,
+    /// Subtrees of the extent and checksum trees that are lost.
+    pub(super) lost: Vec<LostSubtree>,
     /// What should be told, one line each.
     pub(super) notes: Vec<String>,
 }
@@ -169,11 +176,13 @@ impl Tally {
         self.mended_blocks.extend(other.mended_blocks);
         self.broken_links.extend(other.broken_links);
         self.orphan_sums += other.orphan_sums;
+        self.accounts.extend(other.accounts);
         self.ignored_extents += other.ignored_extents;
         self.unsummed_bytes += other.unsummed_bytes;
         other.unsummed.into_iter().for_each(|at| self.note_unsummed(at));
         self.unjudged_parity += other.unjudged_parity;
         self.bytes += other.bytes;
+        self.lost.extend(other.lost);
         self.notes.extend(other.notes);
     }
 }

@@ -12,10 +12,13 @@ use super::sink::Tally;
 use crate::filesystem::Filesystem;
 use crate::format::items::DevItem;
 use crate::format::types::{key_type, object};
-use crate::format::{Key, SUPERBLOCK_BYTES, Superblock, SuperblockError};
+use crate::format::{Key, SUPERBLOCK_BYTES, Superblock, SuperblockError, SysChunk};
 use crate::tree::Cursor;
 use crate::units::{DevicePhysical, Logical, MirrorNum};
-use crate::volume::{Member, Profile, SuperblockCopy, SuperblockDefect};
+use crate::volume::{Chunk, Member, Profile, SuperblockCopy, SuperblockDefect};
+
+/// The copy that is written with every log commit.
+const FIRST: MirrorNum = MirrorNum::new(1);
 
 /// Adds what is wrong with any super block copy, and the right bytes where they are wanted.
 pub(super) fn scrub_supers(fs: &Filesystem, selection: &Selection, wants_mends: bool, tally: &mut Tally) {
@@ -39,7 +42,9 @@ fn mend(fs: &Filesystem, member: &Member, finding: &Finding) -> Option<Mend> {
     let item = if is_current { Some(*own.dev_item()) } else { device_item(fs, member) };
     let best = if is_current { own } else { newest };
     let num_devices = fs.device_items().unwrap_or_else(|| best.num_devices());
-    let bytes = best.with_place(finding.physical, &item?, num_devices);
+    // A log commit writes first copies only; a commit writes all, and leaves no log.
+    let log = if finding.mirror == FIRST { fs.log().known()? } else { None };
+    let bytes = best.with_log_root(log).with_place(finding.physical, &item?, num_devices);
     let proved = Superblock::parse(&bytes, finding.physical).ok()?;
     if proved.generation() != newest.generation() || proved.dev_item().uuid != member.uuid() {
         return None;
@@ -73,7 +78,9 @@ fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, ta
     let occupant = occupant(fs, place);
     let (problem, evidence) = match (overlap(occupant), &copy.state) {
         (Some(overlap), _) => overlap,
-        (None, Ok(superblock)) => odd(fs, member, superblock)?,
+        (None, Ok(superblock)) => odd(fs, member, superblock)
+            .or_else(|| other_chunks(fs, member, superblock))
+            .or_else(|| other_log(fs, member, nth, superblock))?,
         (None, Err(why)) => classify(why),
     };
     let counters = tally.device(member.devid());
@@ -81,17 +88,23 @@ fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, ta
     // A super block can always be made from a good copy: this one's, or another member's with its own device item. But
     // where something else is stored, one of the two is lost.
     let is_taken = matches!(occupant, Occupant::Extent(_));
+    let mirror = MirrorNum::new(nth as u8 + 1);
+    let has_unknown_log = mirror == FIRST && fs.log().known().is_none();
     Some(Finding {
         kind: FindingKind::Superblock,
         problem,
         logical: Logical::new(copy.at.raw()),
         length: SUPERBLOCK_BYTES as u32,
-        mirror: MirrorNum::new(nth as u8 + 1),
+        mirror,
         devid: member.devid(),
         physical: copy.at,
         profile: Profile::Single,
         evidence,
-        repair: if is_taken { RepairState::Impossible } else { RepairState::Possible },
+        repair: match is_taken {
+            true => RepairState::Impossible,
+            false if has_unknown_log || problem == Problem::Contradiction => RepairState::Undecidable,
+            false => RepairState::Possible,
+        },
         owner: None,
     })
 }
@@ -113,6 +126,27 @@ fn odd(fs: &Filesystem, member: &Member, superblock: &Superblock) -> Option<(Pro
         (superblock.num_devices(), fs.device_items().filter(|items| *items != superblock.num_devices())?);
     let text = format!("num_devices is {have}, the chunk tree has {expect} device items");
     Some((Problem::Structure, Evidence::Text(text.into())))
+}
+
+/// Where the system chunk array and the chunk tree disagree, nothing says which of the two is right.
+fn other_chunks(fs: &Filesystem, member: &Member, superblock: &Superblock) -> Option<(Problem, Evidence)> {
+    let as_in_tree = |system: &SysChunk| {
+        let chunk =
+            Chunk::new(system.logical, system.chunk.clone(), superblock.sectorsize(), superblock.incompat()).ok()?;
+        fs.chunks().lookup(system.logical).ok().filter(|known| **known == chunk)
+    };
+    let odd =
+        superblock.sys_chunks().iter().find(|system| as_in_tree(system).is_none()).filter(|_| !member.is_seed())?;
+    let text = format!("the system chunk array has chunk {} otherwise than the chunk tree", odd.logical);
+    Some((Problem::Contradiction, Evidence::Text(text.into())))
+}
+
+/// A first copy that has missed a log commit: who mounts by it drops what was fsynced.
+fn other_log(fs: &Filesystem, member: &Member, nth: usize, superblock: &Superblock) -> Option<(Problem, Evidence)> {
+    let expect = fs.log().known().filter(|_| nth == 0 && !member.is_seed())??.bytenr.raw();
+    let have = superblock.log_root().map_or(0, |root| root.bytenr.raw());
+    let text = format!("log_root is {have}, the last log commit of the set has {expect}");
+    (have != expect).then_some((Problem::Structure, Evidence::Text(text.into())))
 }
 
 /// A place that is allocated to something else: each would be written over by the other.

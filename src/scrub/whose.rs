@@ -1,6 +1,6 @@
 //! Which files and trees are hit: the owners of what findings are about, found after the run in one batch.
 
-use super::finding::{Finding, FindingKind};
+use super::finding::{Finding, FindingKind, Problem};
 use super::outcome::ScrubOutcome;
 use crate::filesystem::Filesystem;
 use crate::owners::{OwnerTable, Owners};
@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 /// files for each. Reads trees: where they are damaged, owners may be missing.
 pub fn owners_of(fs: &Filesystem, findings: &[Finding], max_owners: usize) -> OwnerTable {
     let addresses = |kind: FindingKind| -> BTreeSet<Logical> {
-        findings.iter().filter(|finding| finding.kind == kind).map(|finding| finding.logical).collect()
+        let is_block = |finding: &&Finding| finding.kind == kind && finding.problem != Problem::Contradiction;
+        findings.iter().filter(is_block).map(|finding| finding.logical).collect()
     };
     let (data, blocks, rows) =
         (addresses(FindingKind::Data), addresses(FindingKind::Metadata), addresses(FindingKind::Parity));

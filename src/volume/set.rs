@@ -13,9 +13,10 @@ use super::chunk_map::ChunkMap;
 use super::member::{Member, Opened};
 use super::read::Volume;
 use crate::device::{Identity, ReadDevice};
-use crate::format::Superblock;
 use crate::format::items::DevItem;
+use crate::format::{SUPERBLOCK_OFFSETS, Superblock};
 use crate::units::{DeviceId, Generation};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,8 +65,7 @@ impl DeviceSet {
         for other in &foreign {
             warnings.push(reject_foreign(other, &members, fsid, options)?);
         }
-        // Of the newest the first given: `max_by_key` takes the last.
-        let newest = members.iter().rev().max_by_key(|member| member.generation()).ok_or(SetError::Empty)?;
+        let newest = members.iter().min_by_key(|member| rank(member)).ok_or(SetError::Empty)?;
         let superblock = newest.superblock().clone();
         let mut set = Self { options, members, seeds, missing: Vec::new(), warnings, superblock };
         set.note_stale();
@@ -208,6 +208,13 @@ impl DeviceSet {
         }
         self.warnings.extend(truncated);
     }
+}
+
+/// Whose super block speaks for the set, the smallest first: that of the newest member; of equals one that stands in the
+/// first place, which alone is written with a log; of equals that of the lowest devid, whatever the order given.
+fn rank(member: &Member) -> (Reverse<Generation>, bool, DeviceId) {
+    let superblock = member.superblock();
+    (Reverse(superblock.generation()), superblock.bytenr() != SUPERBLOCK_OFFSETS[0], member.devid())
 }
 
 fn is_item_of(item: &DevItem, member: &Member) -> bool {

@@ -69,13 +69,14 @@ fn inventory(filesystem: &Filesystem) -> Inventory {
     let is_even = filesystem.members().all(|member| member.is_seed() || member.generation() == newest);
     let split = if is_even { check_same_history(filesystem).err() } else { None };
     let split = split.map(|split| split.to_string());
+    let contradictions = filesystem.knowledge().contradictions().iter().map(|c| format!("at {}: {}", c.at, c.conflict));
     let warnings = split.into_iter().chain(filesystem.set().warnings().iter().map(ToString::to_string));
     Inventory {
         members: members(filesystem),
         groups: group_sums(chunks()),
         rounds: Redundancy::new(chunks(), &present, &info.missing_devids).rounds(MAX_LOST_DEVICES),
         subvolumes: BTreeMap::new(),
-        notes: warnings.chain(filesystem.notes().iter().cloned()).collect(),
+        notes: warnings.chain(contradictions).collect(),
         filesystem: info,
     }
 }

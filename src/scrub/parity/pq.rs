@@ -88,14 +88,16 @@ impl RowJudge<'_> {
         wrong_beside.extend(&unsummed);
         // Parity on a member that missed transactions has no say, unless the other one says the same.
         let has_no_say = !self.has_vote(parity.column) && !parity.is_contested;
-        if has_no_say && self.bench.mending.is_some() {
+        // What else lies in the row may be what parity is needed for.
+        let is_accounted = || (self.bench.is_accounted)(&self.window.chunk);
+        if has_no_say && self.bench.mending.is_some() && is_accounted() {
             let idle: BTreeSet<usize> = wrong.difference(&wrong_beside).copied().collect();
             self.mend_parity(parity, &self.parity_finding(parity, *unreadable), &idle, 0, tally);
         }
         if wrong_beside.is_empty() {
             return;
         }
-        let decided = has_no_say || unsummed.iter().all(|sector| other_fits(*sector));
+        let decided = (has_no_say || unsummed.iter().all(|sector| other_fits(*sector))) && is_accounted();
         let place = parity.column.place;
         let counters = tally.device(place.devid);
         counters.parity_errors += 1;
