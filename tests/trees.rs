@@ -105,12 +105,10 @@ fn log_data(images: &Images) -> LogicalRange {
         let mut cursor = Cursor::new(&fs, root);
         cursor.seek(&mirrortool::format::Key::MIN);
         while let Some((key, bytes)) = cursor.item() {
-            if key.item_type == key_type::EXTENT_DATA {
-                if let FileExtent::Regular(pointer) = FileExtentItem::parse(bytes).unwrap().extent {
-                    if !pointer.is_hole() {
-                        return pointer.disk_range();
-                    }
-                }
+            let is_file = key.item_type == key_type::EXTENT_DATA;
+            match is_file.then(|| FileExtentItem::parse(bytes).unwrap().extent) {
+                Some(FileExtent::Regular(pointer)) if !pointer.is_hole() => return pointer.disk_range(),
+                _ => {}
             }
             cursor.advance();
         }
