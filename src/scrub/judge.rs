@@ -120,6 +120,10 @@ impl MirroredBlock<'_> {
                 Some(bad) => (bad.problem, bad.evidence.clone()),
                 None if is_there => match self.difference_on(copy, bench) {
                     Some(difference) => difference,
+                    // A copy that was chosen wins over what nothing speaks against.
+                    None if right.as_ref().is_some_and(|right| matches!(right.source, Source::Chosen(_))) => {
+                        (Problem::CopiesDiffer, Evidence::None)
+                    }
                     None => continue,
                 },
                 None if !has_good && !has_odd && right.is_none() => (Problem::Missing, Evidence::None),

@@ -28,7 +28,8 @@ const OTIME: usize = 148;
 const ROOT_GENERATION: usize = 160;
 const ROOT_CTRANSID: usize = 295;
 
-/// The file system as the members of an older generation see it by themselves; `None` where they are too few.
+/// The file system as the members of an older generation see it by themselves; `None` where they are too few to be written
+/// without the others, as the kernel counts that (`btrfs_check_rw_degradable`), or where they do not have its roots.
 pub(super) fn open_side(fs: &Filesystem, generation: Generation) -> Option<Filesystem> {
     let members = fs.members().filter(|member| member.generation() == generation || member.is_seed());
     let opened = members.map(|member| Opened {
@@ -37,7 +38,14 @@ pub(super) fn open_side(fs: &Filesystem, generation: Generation) -> Option<Files
         identity: member.identity(),
     });
     let set = DeviceSet::assemble(opened.collect(), SetOptions { degraded: true }).ok()?;
-    Filesystem::open(set, &OpenOptions::default()).ok()
+    let side = Filesystem::open(set, &OpenOptions::default()).ok().filter(|side| side.lost_roots().is_empty())?;
+    // A device that is missing in the whole set may have been with this side.
+    let is_with_others = |devid| fs.volume().member(devid).is_some_and(|m| !m.is_seed() && m.generation() != generation);
+    let can_stand = side.chunks().iter().all(|chunk| {
+        let absent = chunk.stripes().iter().filter(|stripe| is_with_others(stripe.devid)).count();
+        absent <= usize::from(chunk.profile().row().tolerated_failures)
+    });
+    can_stand.then_some(side)
 }
 
 /// A tree block of a side.
