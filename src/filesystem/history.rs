@@ -114,7 +114,9 @@ impl Filesystem {
     pub fn splits(&self) -> &[SplitBrain] {
         self.splits.get_or_init(|| {
             let newest = self.superblock();
-            let Some(speaker) = self.members().find(|member| member.superblock() == newest) else { return Vec::new() };
+            let is_current = |member: &&Arc<Member>| !member.is_seed() && member.generation() == newest.generation();
+            let same = self.members().find(|member| member.superblock() == newest);
+            let Some(speaker) = same.or_else(|| self.members().find(is_current)) else { return Vec::new() };
             let others = self.members().filter(|member| !member.is_seed() && member.devid() != speaker.devid());
             let split = |member: &Arc<Member>| {
                 Some(SplitBrain {

@@ -166,12 +166,12 @@ fn beyond_end(fs: &Filesystem) -> Vec<String> {
     notes.into_iter().collect()
 }
 
-/// A paused balance or a device replace that has not finished.
+/// A balance or a device replace that has not finished.
 fn paused_work(fs: &Filesystem) -> Vec<String> {
     let mut notes = Vec::new();
     let balance = Key::new(object::BALANCE.raw(), key_type::TEMPORARY_ITEM, 0);
     if item(fs, fs.roots().root, &balance).is_some_and(|bytes| BalanceItem::parse(&bytes).is_ok()) {
-        notes.push("a balance is paused".to_owned());
+        notes.push("a balance has not finished: it is paused, or goes on with the next mount".to_owned());
     }
     let replace = Key::new(0, key_type::DEV_REPLACE, 0);
     let replace = fs.roots().dev.and_then(|dev| item(fs, dev, &replace));
