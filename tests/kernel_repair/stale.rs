@@ -148,6 +148,9 @@ fn findings(run: &Run) -> Vec<Value> {
     run.report().unwrap().0["findings"].as_array().cloned().unwrap_or_default()
 }
 
+/// Options of mkfs, members, who is away in each step, and the order of the arguments.
+type StaleCase = (&'static [&'static str], usize, &'static [&'static [usize]], &'static [usize]);
+
 /// A set with a file without checksum of which the absent members missed a part, in one or two steps.
 fn with_stale(options: &[&str], members: usize, steps: &[&[usize]]) -> Set {
     let set = Set::new(members, 256, options);
@@ -175,7 +178,7 @@ fn what_a_stale_member_has_without_checksum_is_corrected_from_the_current_ones_a
     if skipped("what_a_stale_member_has_without_checksum_is_corrected_from_the_current_ones") {
         return;
     }
-    let cases: [(&[&str], usize, &[&[usize]], &[usize]); 7] = [
+    let cases: [StaleCase; 7] = [
         (&["-d", "raid1", "-m", "raid1"], 2, &[&[1]], &[0, 1]),
         (&["-d", "raid1", "-m", "raid1"], 3, &[&[0]], &[2, 0, 1]),
         (&["-d", "raid1c4", "-m", "raid1c4"], 4, &[&[3], &[3, 1]], &[1, 0, 3, 2]),
@@ -441,7 +444,7 @@ fn random_case(seed: u64) -> Result<(), String> {
         if !absent.contains(&next) {
             absent.push(next);
         }
-        for round in 0..1 + random.below(4) {
+        for round in 0..=random.below(4) {
             set.work(&absent, |top| {
                 for _ in 0..8 {
                     let at = random.below(700) * 4096;

@@ -40,7 +40,8 @@ pub(super) fn open_side(fs: &Filesystem, generation: Generation) -> Option<Files
     let set = DeviceSet::assemble(opened.collect(), SetOptions { degraded: true }).ok()?;
     let side = Filesystem::open(set, &OpenOptions::default()).ok().filter(|side| side.lost_roots().is_empty())?;
     // A device that is missing in the whole set may have been with this side.
-    let is_with_others = |devid| fs.volume().member(devid).is_some_and(|m| !m.is_seed() && m.generation() != generation);
+    let is_with_others =
+        |devid| fs.volume().member(devid).is_some_and(|m| !m.is_seed() && m.generation() != generation);
     let can_stand = side.chunks().iter().all(|chunk| {
         let absent = chunk.stripes().iter().filter(|stripe| is_with_others(stripe.devid)).count();
         absent <= usize::from(chunk.profile().row().tolerated_failures)
