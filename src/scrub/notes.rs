@@ -53,20 +53,24 @@ fn unknown_log(fs: &Filesystem) -> Option<String> {
 pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overflow: bool) -> Vec<String> {
     let sectorsize = u64::from(fs.geometry().sectorsize());
     let mut notes = tally.notes.clone();
-    let mut count = |number: u64, text: &str| {
+    let mut count = |number: u64, (one, several): (&str, &str), text: &str| {
         if number > 0 {
-            notes.push(format!("{number} {text}"));
+            let unit = if number == 1 { one } else { several };
+            notes.push(format!("{number} {unit} {text}"));
         }
     };
-    count(tally.unsummed_bytes, "bytes of data have no checksum: their copies were compared with each other, no more");
+    let what = "no checksum: their copies were compared with each other, no more";
+    count(tally.unsummed_bytes, ("byte of data has", "bytes of data have"), what);
     // What an interrupted run did not come to look like sums without extents.
     let orphan_sums = if status == Status::Finished { tally.orphan_sums } else { 0 };
     count(
         orphan_sums,
-        &format!("sectors of {sectorsize} bytes have a checksum but no extent: left over, no damage to data"),
+        (&format!("sector of {sectorsize} bytes has"), &format!("sectors of {sectorsize} bytes have")),
+        "a checksum but no extent: left over, no damage to data",
     );
-    count(tally.unjudged_parity, "full stripes hold something that is lost: their parity was not judged");
-    count(tally.ignored_extents, "extent items make no sense and were passed over");
+    let units = ("full stripe holds", "full stripes hold");
+    count(tally.unjudged_parity, units, "something that is lost: the parity was not judged");
+    count(tally.ignored_extents, ("extent item makes", "extent items make"), "no sense, passed over");
     if had_overflow {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
     }
@@ -116,7 +120,8 @@ fn mixed_profiles(fs: &Filesystem) -> Vec<String> {
                 .iter()
                 .map(|(profile, Kept { block_groups, bytes, on })| {
                     let on: Vec<String> = on.iter().map(ToString::to_string).collect();
-                    format!("{profile} ({block_groups} block groups, {bytes} bytes, on devid {})", on.join(" and "))
+                    let groups = if *block_groups == 1 { "block group" } else { "block groups" };
+                    format!("{profile} ({block_groups} {groups}, {bytes} bytes, on devid {})", on.join(" and "))
                 })
                 .collect();
             format!("{kind} exists in profiles {}: not all of it has the same redundancy", list.join(" and "))
