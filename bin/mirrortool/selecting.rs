@@ -111,14 +111,17 @@ impl SelectionOptions {
             since: self.since_generation.map(Generation::new),
             ..Selection::default()
         };
-        let mut seen = history.sitting.as_ref().map(|sitting| sitting.seen.clone());
+        (selection.done, selection.done_sections) = (history.done(), history.sections.clone());
+        // Of what is older than a generation that was typed nobody has seen anything, and nobody is asked.
+        let sitting = history.sitting.as_ref().filter(|_| self.since_generation.is_none());
+        let has_done = !selection.done.is_empty() || !selection.done_sections.is_empty();
+        let mut seen = sitting.filter(|_| has_done).map(|sitting| sitting.seen.clone());
         if let Base::LastRun = base {
             let last = history.finished.as_ref().context(NO_LAST)?;
             selection.since = Some(Generation::new(last.commit.generation.raw().saturating_add(1)));
             seen = Some(seen.unwrap_or_default().with(&last.seen));
         }
         selection.seen = seen.map(Arc::new);
-        (selection.done, selection.done_sections) = (history.done(), history.sections.clone());
         if let Some(percent) = self.sample {
             let groups = fs.block_groups();
             let wanted =

@@ -42,7 +42,6 @@ struct DeviceEntry {
 
 #[derive(Serialize, Deserialize)]
 struct ReplacedEntry {
-    devid: u64,
     time_started: u64,
 }
 
@@ -54,7 +53,7 @@ impl CommitEntry {
             generation: mark.generation.raw(),
             checksum: mark.checksum.map(|checksum| checksum.to_string()),
         };
-        let replaced = commit.replaced.map(|r| ReplacedEntry { devid: r.devid.raw(), time_started: r.time_started });
+        let replaced = commit.replaced.map(|r| ReplacedEntry { time_started: r.time_started });
         Self {
             roots: commit.roots.iter().map(root).collect(),
             has_more_roots: commit.has_more_roots,
@@ -74,7 +73,7 @@ impl CommitEntry {
             generation: Generation::new(root.generation),
             checksum: root.checksum.as_deref().and_then(digest),
         };
-        let replaced = self.replaced.map(|r| Replaced { devid: DeviceId::new(r.devid), time_started: r.time_started });
+        let replaced = self.replaced.map(|r| Replaced { time_started: r.time_started });
         Commit {
             generation,
             roots: self.roots.into_iter().map(root).collect(),

@@ -270,7 +270,7 @@ mod tests {
             roots: vec![root(1, Some(Digest::new(&[0xab, 0, 0xcd, 1]))), root(u64::MAX - 8, None)],
             has_more_roots: true,
             devices: BTreeMap::from([(DeviceId::new(2), Uuid::from_u128(5))]),
-            replaced: Some(Replaced { devid: DeviceId::new(2), time_started: 1_700_000_000 }),
+            replaced: Some(Replaced { time_started: 1_700_000_000 }),
         }
     }
 

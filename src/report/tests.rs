@@ -306,7 +306,7 @@ fn json_keys_are_those_of_the_interface() {
     assert_eq!(
         keys(&json).join(" "),
         "bytes_scrubbed bytes_total command devices duration_seconds filesystem findings \
-        findings_omitted notes rate_bytes_per_second started status tool totals verdict"
+        findings_omitted notes rate_bytes_per_second selection started status tool totals verdict"
     );
     assert_eq!(
         keys(&json["filesystem"]).join(" "),

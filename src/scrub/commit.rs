@@ -48,11 +48,10 @@ pub struct RootMark {
     pub checksum: Option<Digest>,
 }
 
-/// A device replace that has finished: the new device has the number and the uuid of the old one.
+/// A device replace that has finished: the new device has the number and the uuid of the old one, and nothing says which
+/// it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replaced {
-    /// Which.
-    pub devid: DeviceId,
     /// When it began, in seconds since 1970.
     pub time_started: u64,
 }
@@ -107,11 +106,8 @@ pub enum Break {
         devid: DeviceId,
     },
     /// A device was replaced.
-    #[error("devid {devid} was replaced since")]
-    Replaced {
-        /// Its number.
-        devid: DeviceId,
-    },
+    #[error("a device was replaced since")]
+    Replaced,
 }
 
 impl Commit {
@@ -155,7 +151,7 @@ impl Commit {
             }
         }
         match replaced(fs).filter(|now| self.replaced != Some(*now)) {
-            Some(Replaced { devid, .. }) => Err(Break::Replaced { devid }),
+            Some(_) => Err(Break::Replaced),
             None => Ok(()),
         }
     }
@@ -219,5 +215,5 @@ fn replaced(fs: &Filesystem) -> Option<Replaced> {
     cursor.seek(&key);
     let (_, bytes) = cursor.item().filter(|(found, _)| *found == key)?;
     let item = DevReplaceItem::parse(bytes).ok().filter(|item| item.state == DevReplaceState::Finished)?;
-    Some(Replaced { devid: item.src_devid, time_started: item.time_started })
+    Some(Replaced { time_started: item.time_started })
 }

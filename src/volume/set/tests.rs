@@ -261,17 +261,6 @@ fn a_set_whose_fsid_was_changed_is_known_to_the_chunk_tree_by_its_metadata_uuid(
 }
 
 #[test]
-fn a_seed_of_others_is_a_foreign_device() {
-    let seed = Super { flags: SuperFlags::SEEDING.bits() | 1, ..Super::new(OTHER, 1) };
-    let mut set = DeviceSet::assemble(pair_and(member("s", seed)), STRICT).unwrap();
-    let expect = format!("s: belongs to file system {OTHER_TEXT}, d1 to {FS_TEXT}");
-    assert_eq!(set.reconcile(&items()).unwrap_err().to_string(), expect);
-    let (set, warnings) = settled(pair_and(member("s", seed)), &items(), DEGRADED);
-    assert_eq!((names(&set), warnings.len()), (vec!["d1", "d2"], 1));
-}
-
-/// Each member, each copy, each order, each age; also where the fsid of one member has been changed already.
-#[test]
 fn what_one_copy_of_one_member_says_is_not_understood_refuses_the_set() {
     let flagged = |flags, incompat, at| {
         let plain = Super::new(FS, 2);
