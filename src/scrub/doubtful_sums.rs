@@ -33,9 +33,12 @@ impl Doubt {
     }
 }
 
+/// Bad copies of one block: the checksum that each has, and the one that is stored.
+type Copies<'f> = Vec<(&'f Finding, Digest, Digest)>;
+
 /// What the findings, which are in report order, say together of blocks that no copy gives.
 pub(super) fn notes(findings: &[Finding]) -> Vec<String> {
-    let mut blocks: BTreeMap<(FindingKind, Logical), Vec<(&Finding, Digest, Digest)>> = BTreeMap::new();
+    let mut blocks: BTreeMap<(FindingKind, Logical), Copies<'_>> = BTreeMap::new();
     for finding in findings.iter().filter(|f| f.problem == Problem::Checksum && f.repair == RepairState::Impossible) {
         if let Evidence::Checksum { have, expect } = finding.evidence {
             blocks.entry((finding.kind, finding.logical)).or_default().push((finding, have, expect));

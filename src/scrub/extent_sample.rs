@@ -73,7 +73,7 @@ fn hash(start: Logical, generation: Generation) -> u64 {
     mixed(start.raw() ^ mixed(generation.raw()))
 }
 
-/// Every bit of the number in every bit of the result (the output step of SplitMix64). Stands in state files: it stays.
+/// Every bit of the number in every bit of the result (the output step of `SplitMix64`). Stands in state files: it stays.
 const fn mixed(number: u64) -> u64 {
     let n = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
