@@ -63,7 +63,9 @@ impl Set {
         let sectors = bytes.chunks(4096).enumerate().filter(|(_, sector)| sector.starts_with(text.as_bytes()));
         let hit: Vec<u64> = sectors.map(|(number, _)| number as u64 * 4096).collect();
         assert!(!hit.is_empty(), "{text} is not there");
-        hit.iter().for_each(|at| image.write_all_at(b"harm", *at).unwrap());
+        for at in hit {
+            image.write_all_at(b"harm", at).unwrap();
+        }
     }
 
     fn fsid(&self) -> String {

@@ -44,7 +44,9 @@ pub(super) struct Older<'s> {
 impl Older<'_> {
     /// Is the extent passed over; and if it is old, but was never seen, that is counted.
     fn covers(&self, extent: &Extent, unknown: &mut u64) -> bool {
-        let Some(generation) = extent.generation.filter(|generation| Some(*generation) < self.than) else { return false };
+        let Some(generation) = extent.generation.filter(|generation| Some(*generation) < self.than) else {
+            return false;
+        };
         let is_covered = self.is_known.is_none_or(|is_known| is_known(extent.range.start, generation));
         *unknown += u64::from(!is_covered);
         is_covered
