@@ -556,3 +556,194 @@ fn known_damage_stays_in_the_sight_of_since_last() {
     assert_eq!(run.exit, 1, "a scrub that found damage is none to start from");
     assert!(run.stderr.contains("found nothing bad"), "{}", run.stderr);
 }
+
+/// The first sitting of a scrub of these images, ended early.
+fn first_sitting(bench: &Bench, options: &[&str], images: &[PathBuf]) {
+    let limit = (most_on_a_device(&bench.once(&[""; 0])) / 4).to_string();
+    let state = bench.state();
+    let all = ["--state", state.as_str(), "--time-limit", "1s", "--limit", limit.as_str()];
+    let all: Vec<&str> = all.into_iter().chain(options.iter().copied()).collect();
+    let report = program::scrub(&all, images).report().unwrap();
+    assert_eq!(status(&report), "interrupted");
+}
+
+#[test]
+fn what_a_sitting_did_not_read_for_a_device_was_missing_is_read_once_it_is_there() {
+    for go_on in ["--resume", "--continue"] {
+        let bench = Bench::of_recipe("data-raid1");
+        let whole = bench.once(&[""; 0]);
+        first_sitting(&bench, &["--degraded"], &bench.images.paths[..1]);
+        let report = bench.remembered(&[go_on]).report().unwrap();
+        assert!(notes(&report).contains("begun anew: devid 2 was not there"), "{}", notes(&report));
+        assert_same(go_on, &report, &whole);
+    }
+}
+
+#[test]
+fn a_sitting_goes_on_where_a_device_is_missing_as_before() {
+    let bench = Bench::of_base("raid1-crc32c");
+    first_sitting(&bench, &["--degraded"], &bench.images.paths[..1]);
+    let state = bench.state();
+    let run = program::scrub(&["--state", &state, "--degraded", "--resume"], &bench.images.paths[..1]);
+    let report = run.report().unwrap();
+    assert_eq!((run.exit, status(&report)), (4, "finished"));
+    assert!(!notes(&report).contains("begun anew"), "{}", notes(&report));
+}
+
+/// Makes the state what the first version of the format wrote.
+fn as_of_version_1(bench: &Bench) {
+    let mut state = bench.saved();
+    state["version"] = 1.into();
+    for part in ["finished", "sitting"] {
+        if let Some(part) = state[part].as_object_mut() {
+            for key in ["commit", "extents"].into_iter().chain((part.contains_key("parts")).then_some("generation")) {
+                part.remove(key);
+            }
+        }
+    }
+    state.as_object_mut().unwrap().remove("runs");
+    fs::write(bench.file("state.json"), serde_json::to_vec(&state).unwrap()).unwrap();
+}
+
+#[test]
+fn nothing_is_built_on_a_state_that_does_not_say_what_was_there() {
+    let bench = Bench::of_base("raid1-crc32c");
+    let whole = bench.remembered(&[]).report().unwrap();
+    as_of_version_1(&bench);
+    let report = bench.remembered(&["--since-last"]).report().unwrap();
+    assert_eq!(bytes(&report), bytes(&whole));
+    assert!(notes(&report).contains("everything is looked at, not only"), "{}", notes(&report));
+    assert_eq!(bytes(&bench.remembered(&["--since-last"]).report().unwrap()), 0, "now it is known");
+
+    first_sitting(&bench, &[], &bench.images.paths);
+    as_of_version_1(&bench);
+    let report = bench.remembered(&["--resume"]).report().unwrap();
+    assert_eq!((status(&report), bytes(&report)), ("finished", bytes(&whole)));
+    assert!(notes(&report).contains("is begun anew: which roots there were is not remembered"), "{}", notes(&report));
+}
+
+#[test]
+fn what_was_corrected_between_two_sittings_is_no_finding_of_their_scrub() {
+    let bench = Bench::of_recipe("demo");
+    let whole = bench.once(&[""; 0]);
+    assert!(whole.0["findings"].as_array().unwrap().iter().any(|f| f["repair"] == "possible"));
+    let mut rate = most_on_a_device(&whole) / 4;
+    while bench.saved_sitting_findings() == 0 {
+        let run = bench.remembered(&["--time-limit", "1s", "--limit", &rate.to_string()]);
+        assert_eq!(run.exit, 5, "ended before anything was found: {}", run.stderr);
+        rate += rate / 3;
+    }
+    let images = bench.images.paths.iter().map(|path| path.display().to_string());
+    let repair = ["repair", "--yes", "--no-undo-log", "--quiet"].into_iter().map(str::to_owned).chain(images);
+    let repaired = program::mirrortool(repair);
+    let report = bench.remembered(&["--continue"]).report().unwrap();
+    let left = bench.once(&[""; 0]);
+    assert_eq!(difference(&report.findings().unwrap(), &left.findings().unwrap()), "", "{}", repaired.stderr);
+    assert_eq!((report.verdict(), &report.0["totals"]["correctable_errors"]), (left.verdict(), &0.into()));
+    assert!(notes(&report).contains("may have been corrected"), "{}", notes(&report));
+}
+
+impl Bench {
+    /// Findings of the scrub that was ended early; of none 0.
+    fn saved_sitting_findings(&self) -> usize {
+        let state: Value = match fs::read(self.file("state.json")) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap(),
+            Err(_) => return 0,
+        };
+        state["sitting"]["findings"].as_array().map_or(0, Vec::len)
+    }
+}
+
+#[test]
+fn a_repair_from_a_report_that_ended_early_is_not_finished() {
+    let bench = Bench::of_recipe("data-raid1");
+    let report = bench.file("early.json");
+    let whole = program::scrub(&["--no-state", "--report", report.to_str().unwrap()], &bench.images.paths);
+    assert_eq!(whole.exit, 4);
+    let early = fs::read_to_string(&report).unwrap().replace(r#""status": "finished""#, r#""status": "interrupted""#);
+    fs::write(&report, early).unwrap();
+    let run = |options: &[&str]| {
+        let fixed = ["repair", "--no-undo-log", "--format", "json", "--from", report.to_str().unwrap()];
+        let images = bench.images.paths.iter().map(|path| path.to_str().unwrap());
+        program::mirrortool(fixed.into_iter().chain(options.iter().copied()).chain(images))
+    };
+    assert_eq!(run(&["--dry-run"]).exit, 4, "there is something to do");
+    let done = run(&["--yes"]);
+    let told = done.report().unwrap();
+    assert_eq!((done.exit, status(&told), told.verdict()), (5, "interrupted", "corrected"), "{}", done.stderr);
+    assert!(notes(&told).contains("ended early"), "{}", notes(&told));
+}
+
+#[test]
+fn a_part_does_not_look_like_the_whole() {
+    let bench = Bench::of_base("raid1c3-xxhash");
+    let verdicts = |options: &[&str]| {
+        let (metrics, status) = (bench.file("m.prom"), bench.file("status"));
+        fs::create_dir_all(&status).unwrap();
+        let files = [format!("--metrics={}", metrics.display()), format!("--btrfs-status={}", status.display())];
+        let all: Vec<&str> = files.iter().map(String::as_str).chain(options.iter().copied()).collect();
+        let report = bench.once(&all);
+        let file = fs::read_dir(&status).unwrap().next().unwrap().unwrap().path();
+        let lines = |path: &Path, start: &str| -> Vec<String> {
+            let text = fs::read_to_string(path).unwrap();
+            text.lines().filter(|line| line.starts_with(start)).map(ToOwned::to_owned).collect()
+        };
+        (lines(&metrics, "mirrortool_"), lines(&file, "")[1..].to_vec(), report)
+    };
+    let (metrics, status, report) = verdicts(&[]);
+    assert!(metrics.iter().any(|line| line.contains("verdict=\"clean\"} 1")), "{metrics:?}");
+    assert!(status.len() == 3 && status.iter().all(|line| line.ends_with("|finished:1")), "{status:?}");
+    assert_eq!(report.0["selection"], Value::Null);
+    for (options, finished) in [
+        (&["--devid", "2"][..], vec![":2|"]),
+        (&["--only", "super"], vec![]),
+        (&["--only", "data,metadata"], vec![]),
+        (&["--coverage", "one"], vec![]),
+        (&["--since-generation", "1"], vec![]),
+        (&["--devid", "2", "--only", "data"], vec![]),
+    ] {
+        let (metrics, status, report) = verdicts(options);
+        for wrong in ["verdict=\"clean\"} 1", "selection=\"everything\"", "mirrortool_complete"] {
+            let is_so = |line: &&String| line.contains(wrong) && line.ends_with(" 1");
+            assert_eq!(metrics.iter().find(is_so), None, "{options:?}");
+        }
+        assert!(metrics.iter().any(|line| line.contains("verdict=\"partial\"} 1")), "{options:?}");
+        let told: Vec<_> = status.iter().filter(|line| line.ends_with("|finished:1")).collect();
+        assert!(told.len() == finished.len() && finished.iter().all(|f| told[0].contains(f)), "{options:?} {told:?}");
+        assert_ne!(report.0["selection"], Value::Null, "{options:?}");
+        let unread = if options[0] == "--devid" { vec![1, 3] } else { vec![] };
+        for devid in [1, 2, 3] {
+            let device = &report.0["devices"][devid - 1];
+            assert_eq!(device["read"], !unread.contains(&devid), "{options:?}");
+            assert_eq!(device["counters"].is_null(), unread.contains(&devid), "{options:?}");
+            let has_errors = metrics.iter().any(|line| line.contains(&format!("devid=\"{devid}\",kind")));
+            assert_eq!(has_errors, !unread.contains(&devid), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn the_text_says_nothing_good_of_a_device_that_was_not_read() {
+    let bench = Bench::of_base("raid1c3-xxhash");
+    let images = bench.images.paths.iter().map(|path| path.to_str().unwrap());
+    let text = program::mirrortool(["scrub", "--no-state", "-d", "--devid", "2"].into_iter().chain(images)).stdout;
+    for devid in [1, 3] {
+        assert!(text.contains(&format!("(id {devid}) not read\n")), "{text}");
+    }
+    assert_eq!(text.matches("no errors found in what was selected").count(), 1, "{text}");
+    assert!(text.contains("Selected:         copies on devid 2\n"), "{text}");
+}
+
+#[test]
+fn a_member_of_another_file_system_is_refused_whatever_the_order() {
+    let (one, other) = (fixture::copy("raid1-crc32c"), fixture::copy("single-crc32c"));
+    for degraded in [&[][..], &["--degraded"]] {
+        for at in 0..=one.paths.len() {
+            let mut images = one.paths.clone();
+            images.insert(at, other.paths[0].clone());
+            let run = program::scrub(&[&["--no-state"], degraded].concat(), &images);
+            assert_eq!((run.exit, run.stdout.as_str()), (1, ""), "{degraded:?} {at}");
+            assert!(run.stderr.contains("belongs to file system"), "{}", run.stderr);
+        }
+    }
+}

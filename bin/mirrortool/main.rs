@@ -13,6 +13,7 @@ mod exit;
 mod finding_file;
 mod job_outcome;
 mod jobs;
+mod members;
 mod options;
 mod output;
 mod outputs;

@@ -118,7 +118,12 @@ impl ReadPolicyOption {
     pub(crate) fn open(self, set: DeviceSet) -> anyhow::Result<Filesystem> {
         let fs = Filesystem::open(set, &OpenOptions { read_policy: self.read_policy })?;
         if let PolicyKind::Devid(devid) = self.read_policy {
-            ensure_known(&fs, devid)?;
+            let is_missing = fs.set().missing().iter().any(|item| item.devid == devid);
+            if is_missing {
+                output::warn(&format!("devid {devid} of --read-policy is missing: the other copies are read"));
+            } else {
+                ensure_known(&fs, devid)?;
+            }
         }
         Ok(fs)
     }

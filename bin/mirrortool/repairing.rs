@@ -13,7 +13,7 @@ use mirrortool::repair::{
     ApplyOptions, FromBadCopies, Journal, LogStore, PlanOptions, Planned, RepairSummary, apply, check_unused, plan,
     repair_at_once,
 };
-use mirrortool::report::{RepairReport, Report, SavedReport, device_maps, read_report};
+use mirrortool::report::{RepairReport, Report, SavedReport, count_of, device_maps, read_report};
 use mirrortool::scrub::mend::{Choice, Salvage};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions, scrub};
@@ -140,7 +140,10 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
     let is_whole = outcome.status == Status::Finished && from.is_none();
     let sink = sink.with_maps(device_maps(&filesystem, |_, _| is_whole));
     if omitted > 0 {
-        outcome.notes.push(format!("{omitted} findings are not listed in the report and were not looked at"));
+        outcome.notes.push(format!(
+            "{} not listed in the report and not looked at",
+            count_of(omitted, "finding is", "findings are")
+        ));
         outcome.verdict = outcome.verdict.max(Verdict::Correctable);
     }
     if let Some(error) = done.summary.as_ref().and_then(|summary| summary.log_error.as_ref()) {
@@ -158,7 +161,15 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
             outcome.status = Status::Interrupted;
         }
     }
-    Ok(job.show(sink, &done))
+    let has_to_do = job.dry_run && !done.planned.plan.is_empty() && done.planned.outcome.status == Status::Finished;
+    if from.is_some_and(|saved| !saved.is_finished) {
+        let outcome = &mut done.planned.outcome;
+        outcome
+            .notes
+            .push("the report is of a run that was ended early: what that had not read was not looked at".to_owned());
+        outcome.status = Status::Interrupted;
+    }
+    Ok(job.show(sink, &done, has_to_do))
 }
 
 /// A repair, or only the plan of one.
@@ -231,14 +242,13 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn show(&self, sink: ReportSink<'_>, done: &Done) -> exit::Code {
+    /// Asked what there is to do, the answer is that there is something, whatever else is lost.
+    fn show(&self, sink: ReportSink<'_>, done: &Done, has_to_do: bool) -> exit::Code {
         let Done { planned, summary, undo_log } = done;
         let repair =
             Some(RepairReport { plan: &planned.plan, summary: summary.as_ref(), undo_log: undo_log.as_deref() });
         sink.write(Report { command: self.command, outcome: &planned.outcome, repair });
-        // Asked what there is to do, the answer is that there is something, whatever else is lost.
-        let to_do = self.dry_run && !planned.plan.is_empty() && planned.outcome.status == Status::Finished;
-        if to_do { exit::CORRECTABLE } else { self.report.exit_code(&planned.outcome) }
+        if has_to_do { exit::CORRECTABLE } else { self.report.exit_code(&planned.outcome) }
     }
 
     /// The path of the log to be, `None` where none is wanted.
@@ -276,7 +286,7 @@ impl Job<'_> {
         outcome.verdict = outcome.verdict.max(again.verdict);
         outcome.status = again.status;
         let found = again.findings.len() as u64 + again.findings_omitted;
-        outcome.notes.push(format!("scrubbed again after the repair: {found} findings"));
+        outcome.notes.push(format!("scrubbed again after the repair: {}", count_of(found, "finding", "findings")));
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! What a scrub is to look at, as typed.
 
 use crate::options::{ensure_known, parse_size};
-use crate::text_file;
+use crate::{output, text_file};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use mirrortool::filesystem::Filesystem;
 use mirrortool::report::read_report;
+use mirrortool::scrub::commit::Break;
 use mirrortool::scrub::finding::FindingKind;
 use mirrortool::scrub::history::{History, Look};
 use mirrortool::scrub::mend::Places;
@@ -13,6 +14,7 @@ use mirrortool::scrub::{Copies, Kinds, Selection};
 use mirrortool::units::{DeviceId, Generation, Logical};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Kinds of blocks, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,6 +38,18 @@ pub(crate) enum Coverage {
     /// One copy of each block, picked by the read policy; the others where it is bad
     One,
 }
+
+/// What a run leaves to an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// Nothing.
+    Nothing,
+    /// What was there when the last finished scrub has found nothing bad.
+    LastRun,
+}
+
+const NO_LAST: &str =
+    "no finished scrub that found nothing bad is recorded to start from: begin with one without --since-last";
 
 /// Which part of the file system.
 #[derive(Debug, clap::Args)]
@@ -76,7 +90,7 @@ pub(crate) struct SelectionOptions {
 
 impl SelectionOptions {
     /// The selection, with what the history knows.
-    pub(crate) fn selection(&self, fs: &Filesystem, history: &History) -> anyhow::Result<Selection> {
+    pub(crate) fn selection(&self, fs: &Filesystem, history: &History, base: Base) -> anyhow::Result<Selection> {
         let devid = self.devid.map(DeviceId::new);
         if let Some(devid) = devid {
             ensure_known(fs, devid)?;
@@ -91,15 +105,23 @@ impl SelectionOptions {
             (None, Coverage::All) => Copies::All,
             (None, Coverage::One) => Copies::One,
         };
-        let since = if self.since_last {
-            let last =
-                history.finished.context("no finished scrub that found nothing bad is recorded to start from: begin with one without --since-last")?;
-            Some(last.generation.raw().saturating_add(1))
-        } else {
-            self.since_generation
+        let mut selection = Selection {
+            kinds: self.kinds(),
+            copies,
+            since: self.since_generation.map(Generation::new),
+            ..Selection::default()
         };
-        let mut selection =
-            Selection { kinds: self.kinds(), copies, since: since.map(Generation::new), ..Selection::default() };
+        (selection.done, selection.done_sections) = (history.done(), history.sections.clone());
+        // Of what is older than a generation that was typed nobody has seen anything, and nobody is asked.
+        let sitting = history.sitting.as_ref().filter(|_| self.since_generation.is_none());
+        let has_done = !selection.done.is_empty() || !selection.done_sections.is_empty();
+        let mut seen = sitting.filter(|_| has_done).map(|sitting| sitting.seen.clone());
+        if let Base::LastRun = base {
+            let last = history.finished.as_ref().context(NO_LAST)?;
+            selection.since = Some(Generation::new(last.commit.generation.raw().saturating_add(1)));
+            seen = Some(seen.unwrap_or_default().with(&last.seen));
+        }
+        selection.seen = seen.map(Arc::new);
         if let Some(percent) = self.sample {
             let groups = fs.block_groups();
             let wanted =
@@ -111,6 +133,16 @@ impl SelectionOptions {
             narrow_to_report(path, fs, &mut selection)?;
         }
         Ok(selection)
+    }
+
+    /// What this run builds on, and why it does not where it was to.
+    pub(crate) fn base(&self, fs: &Filesystem, history: &History) -> anyhow::Result<(Base, Option<Break>)> {
+        if !self.since_last {
+            return Ok((Base::Nothing, None));
+        }
+        let last = history.finished.as_ref().context(NO_LAST)?;
+        let broken = last.commit.leads_to(fs).err();
+        Ok((if broken.is_none() { Base::LastRun } else { Base::Nothing }, broken))
     }
 
     /// True where everything has been looked at once this run is through: now, or in the last finished one.
@@ -171,6 +203,9 @@ fn narrow_to_report(path: &Path, fs: &Filesystem, selection: &mut Selection) -> 
     let (have, expect) = (report.fsid, fs.superblock().fsid());
     anyhow::ensure!(have == expect, "{}: it is about file system {have}, these images hold {expect}", cannot());
     anyhow::ensure!(report.findings_omitted == 0, "{}: it does not list all that was found", cannot());
+    if !report.is_finished {
+        output::warn(&format!("{}: its run was ended early, and did not find all that there may be", path.display()));
+    }
     if !report.findings.iter().any(|finding| finding.kind == FindingKind::Superblock) {
         selection.kinds -= Kinds::SUPERBLOCKS;
     }

@@ -7,10 +7,12 @@ use crate::output::{self, PendingFile};
 use crate::outputs::Named;
 use crate::text_file;
 use anyhow::Context as _;
+use mirrortool::filesystem::Filesystem;
 use mirrortool::report::{read_state, write_state};
+use mirrortool::scrub::commit::{Break, Commit};
 use mirrortool::scrub::earlier::{Earlier, Observer, PartDone};
-use mirrortool::scrub::history::{History, Look};
-use mirrortool::units::Generation;
+use mirrortool::scrub::history::{History, Look, PastRun};
+use mirrortool::scrub::outcome::ScrubOutcome;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -50,6 +52,7 @@ pub(crate) struct Keeper {
     memory: Mutex<Memory>,
     clock: Instant,
     look: Look,
+    commit: Commit,
     /// Held as long as this run may write the file.
     _lock: Option<File>,
 }
@@ -62,14 +65,25 @@ struct Memory {
     before: Duration,
 }
 
+/// What is there to go on with.
+pub(crate) enum Resumed {
+    /// No scrub was ended early.
+    Nothing,
+    /// What its sittings have seen.
+    Earlier(Box<Earlier>),
+    /// There was one, and nothing can be built on it.
+    Broken(Break),
+}
+
 impl StateOptions {
     /// The file that was named for it.
     pub(crate) fn output(&self) -> Option<Named<'_>> {
         self.state.as_deref().map(|path| Named { what: "the state file", path })
     }
 
-    /// Opens the memory of the file system `fsid`, for a run that looks so closely.
-    pub(crate) fn open(&self, fsid: Uuid, look: Look) -> anyhow::Result<Keeper> {
+    /// Opens the memory of a file system, for a run that looks so closely.
+    pub(crate) fn open(&self, filesystem: &Filesystem, look: Look) -> anyhow::Result<Keeper> {
+        let fsid = filesystem.superblock().fsid();
         let path = if self.no_state { None } else { self.state.clone().or_else(|| default_path(fsid)) };
         let mut path = path.filter(|path| self.state.is_some() || can_keep(path));
         let lock = match path.as_deref().map(lock) {
@@ -92,7 +106,8 @@ impl StateOptions {
         };
         let now = Instant::now();
         let memory = Memory { history, has_news: false, before: Duration::ZERO };
-        Ok(Keeper { path, memory: Mutex::new(memory), clock: now, look, _lock: lock })
+        let commit = Commit::of(filesystem);
+        Ok(Keeper { path, memory: Mutex::new(memory), clock: now, look, commit, _lock: lock })
     }
 }
 
@@ -106,14 +121,15 @@ impl Keeper {
     pub(crate) fn begin(&self, parts: String) -> Option<SystemTime> {
         let mut memory = self.lock();
         let forgotten = memory.history.sitting.as_ref().map(|sitting| sitting.started);
-        memory.history.begin(parts, SystemTime::now());
+        memory.history.begin(parts, self.commit.clone(), SystemTime::now());
         forgotten
     }
 
-    /// Goes on with the scrub that was ended early, if there is one, which must be one of the same `parts`.
-    pub(crate) fn resume(&self, parts: &str) -> anyhow::Result<Option<Earlier>> {
+    /// Goes on with the scrub that was ended early, if there is one, which must be one of the same `parts`, and of the
+    /// same file system as it was or as it has become since.
+    pub(crate) fn resume(&self, parts: &str, filesystem: &Filesystem) -> anyhow::Result<Resumed> {
         let mut memory = self.lock();
-        let Some(earlier) = memory.history.sitting.clone() else { return Ok(None) };
+        let Some(earlier) = memory.history.sitting.clone() else { return Ok(Resumed::Nothing) };
         let said = |parts: &str| if parts.is_empty() { "all".to_owned() } else { parts.to_owned() };
         anyhow::ensure!(
             earlier.parts == parts,
@@ -121,8 +137,26 @@ impl Keeper {
             said(&earlier.parts),
             said(parts)
         );
+        if let Err(why) = earlier.commit.goes_on_in(filesystem) {
+            return Ok(Resumed::Broken(why));
+        }
         memory.before = earlier.duration;
-        Ok(Some(earlier))
+        if let Some(sitting) = &mut memory.history.sitting {
+            sitting.commit.go_on(self.commit.clone());
+        }
+        Ok(Resumed::Earlier(Box::new(earlier)))
+    }
+
+    /// The file system has another past: nothing is built on the last finished scrub any more, nor on the sittings so far.
+    pub(crate) fn distrust(&self) {
+        let mut memory = self.lock();
+        memory.before = Duration::ZERO;
+        if let Some(finished) = &mut memory.history.finished {
+            finished.commit.roots.clear();
+        }
+        if let Some(sitting) = &mut memory.history.sitting {
+            sitting.commit.roots.clear();
+        }
     }
 
     /// Runs a scrub, and writes down that it is under way and how far it has come, so that it can be gone on with from
@@ -153,15 +187,32 @@ impl Keeper {
         }
     }
 
-    /// The scrub has ended: `finished` where it got to its end.
-    pub(crate) fn end(&self, finished: bool, generation: Generation, everything: bool) -> anyhow::Result<()> {
+    /// The scrub has ended: `finished` where it got to its end; `since_last` where it built on the last one.
+    pub(crate) fn end(&self, finished: bool, everything: bool, since_last: bool) -> anyhow::Result<()> {
         let mut memory = self.lock();
         let duration = memory.before + self.clock.elapsed();
         if finished {
-            memory.history.finish(generation, SystemTime::now(), everything);
+            memory.history.finish(SystemTime::now(), everything, since_last);
         } else if let Some(sitting) = &mut memory.history.sitting {
             sitting.duration = duration;
         }
+        self.write(&memory.history)
+    }
+
+    /// Remembers what this run came to.
+    pub(crate) fn remember(&self, outcome: &ScrubOutcome, parts: String) -> anyhow::Result<()> {
+        let mut memory = self.lock();
+        memory.history.add_run(PastRun {
+            at: SystemTime::now(),
+            duration: outcome.duration,
+            parts,
+            status: outcome.status,
+            verdict: outcome.verdict,
+            generation: outcome.filesystem.generation,
+            bytes: outcome.bytes_scrubbed,
+            findings: (outcome.findings.len() as u64).saturating_add(outcome.findings_omitted),
+            missing: outcome.filesystem.missing_devids.clone(),
+        });
         self.write(&memory.history)
     }
 

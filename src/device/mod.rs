@@ -20,6 +20,7 @@ mod lock;
 mod loop_status;
 mod mapped;
 mod memory;
+mod nodes;
 mod open;
 mod priority;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use heap::share_one_heap;
 pub(crate) use in_use::kernel_users;
 pub use in_use::{Use, users_of};
 pub use memory::MemoryDevice;
+pub use nodes::{Behind, behind, block_nodes, is_held};
 pub use open::{Identity, IoEngine, UnknownEngine, identity, open_read};
 pub use priority::{IO_LEVEL_MAX, IoClass, set_io_class};
 pub use tolerant::{FailedSector, read_tolerant};

@@ -5,7 +5,7 @@
 
 use super::names::{Names, Subvolume};
 use super::pieces::{self, Piece};
-use super::references::References;
+use super::references::{MAX_REFS, References};
 use super::roots_of::{RootSet, RootsOf};
 use super::stray::uses_by_walk;
 use super::table::Owners;
@@ -53,10 +53,11 @@ struct Holding {
 struct ExtentOwners {
     end: Logical,
     holdings: Vec<Holding>,
-    /// Of uses that were left out.
-    unlisted: Vec<LogicalRange>,
+    /// Of uses that were left out, with the number of names of the file.
+    unlisted: Vec<(LogicalRange, u64)>,
     others: Vec<(LogicalRange, &'static str)>,
     is_partial: bool,
+    is_cut: bool,
 }
 
 /// The owners of the extents that were asked for.
@@ -71,7 +72,7 @@ impl FileTable {
     pub(super) fn owners(&self, at: Logical) -> Owners {
         let extent = self.extents.range(..=at).next_back().map(|(_, extent)| extent).filter(|extent| at < extent.end);
         let Some(extent) = extent else { return Owners::default() };
-        let mut owners = Owners { is_partial: extent.is_partial, ..Owners::default() };
+        let mut owners = Owners { is_partial: extent.is_partial, is_cut: extent.is_cut, ..Owners::default() };
         for holding in extent.holdings.iter().filter(|holding| holding.range.contains(&at)) {
             let within = if holding.is_compressed { 0 } else { at - holding.range.start };
             let paths = holding.paths.iter().map(|path| Some(Arc::clone(path)));
@@ -85,10 +86,10 @@ impl FileTable {
                 owners.files.push(FileUse { subvolume, inode, path, offset: holding.file_offset + within });
             }
         }
-        owners.omitted += extent.unlisted.iter().filter(|range| range.contains(&at)).count() as u64;
+        owners.omitted += extent.unlisted.iter().filter(|(range, _)| range.contains(&at)).map(|(_, n)| n).sum::<u64>();
         if owners.files.is_empty() {
             let other = extent.others.iter().find(|(range, _)| range.contains(&at)).map(|(_, what)| *what);
-            let unused = (!extent.is_partial && owners.omitted == 0)
+            let unused = (!extent.is_partial && !extent.is_cut && owners.omitted == 0)
                 .then_some("a part of an extent that no file refers to any more");
             owners.holds = other.or(unused).map(str::to_owned);
         }
@@ -120,6 +121,8 @@ struct Wanted {
     numbers: Range<usize>,
     refs: Vec<ExtentRef>,
     is_partial: bool,
+    /// More refer to it than are looked at.
+    is_cut: bool,
 }
 
 /// A file extent item in one of the subvolumes that its leaf belongs to.
@@ -152,7 +155,7 @@ impl Batch<'_> {
     /// Groups the wanted addresses by extent. Returns the extents that only a search can tell about.
     fn find_extents(&mut self) -> Vec<usize> {
         let mut references = References::new(self.fs);
-        let mut lost = Vec::new();
+        let (mut lost, mut room) = (Vec::new(), MAX_REFS);
         let sector_bytes = u64::from(self.fs.geometry().sectorsize());
         for (number, at) in self.wanted.iter().enumerate() {
             if let Some(last) = self.extents.last_mut().filter(|last| last.range.contains(at)) {
@@ -165,8 +168,12 @@ impl Batch<'_> {
                 lost.push(self.extents.len());
             }
             let is_partial = found.as_ref().is_none_or(|found| !found.is_whole());
-            let (range, refs) = found.map_or((*at..*at + sector_bytes, Vec::new()), |found| (found.range, found.refs));
-            self.extents.push(Wanted { range, numbers, refs, is_partial });
+            let is_cut = found.as_ref().is_some_and(|found| found.is_cut || found.refs.len() > room);
+            let (range, mut refs) =
+                found.map_or((*at..*at + sector_bytes, Vec::new()), |found| (found.range, found.refs));
+            refs.truncate(room);
+            room -= refs.len();
+            self.extents.push(Wanted { range, numbers, refs, is_partial, is_cut });
         }
         lost
     }
@@ -182,7 +189,7 @@ impl Batch<'_> {
         for (number, reference) in all {
             let Some(extent) = self.extents.get_mut(number) else { continue };
             if pieces.len() >= MAX_PIECES {
-                extent.is_partial = true;
+                extent.is_cut = true;
                 continue;
             }
             extent.is_partial |= !pieces::find(self.fs, &mut self.trees, &extent.range, &reference, &mut found);
@@ -201,11 +208,13 @@ impl Batch<'_> {
         for (number, piece) in pieces {
             let Some(set) = sets.get(&piece.leaf) else { continue };
             if let Some(extent) = self.extents.get_mut(number) {
-                extent.is_partial |= set.is_partial || self.uses.len() >= MAX_PIECES;
+                extent.is_partial |= set.is_partial;
+                extent.is_cut |= self.uses.len().saturating_add(set.ids.len()) > MAX_PIECES;
             }
             if self.uses.len() < MAX_PIECES {
                 let one = |root: &ObjectId| Use { extent: number, root: *root, piece: piece.clone() };
-                self.uses.extend(set.ids.iter().map(one));
+                let room = MAX_PIECES - self.uses.len();
+                self.uses.extend(set.ids.iter().take(room).map(one));
             }
         }
     }
@@ -240,6 +249,7 @@ impl Batch<'_> {
                     unlisted: Vec::new(),
                     others: Vec::new(),
                     is_partial: extent.is_partial,
+                    is_cut: extent.is_cut,
                 },
             );
         }
@@ -256,7 +266,11 @@ impl Batch<'_> {
                     file_offset: piece.file_offset,
                     is_compressed: piece.is_compressed,
                 }),
-                (None, None) => owners.unlisted.push(piece.range),
+                (None, None) => {
+                    // One without a name is one owner.
+                    let names = Names::count(&mut self.trees, root, piece.inode).max(1);
+                    owners.unlisted.push((piece.range, names));
+                }
             }
         }
         table

@@ -105,6 +105,11 @@ impl Sums<'_> {
     }
 }
 
+/// Has the block that starts here no copy and no parity left?
+pub(super) fn is_lost_range(chunk: &Chunk, at: Logical, lost: &BTreeSet<DeviceId>) -> bool {
+    cannot_rebuild(chunk, lost) && chunk.copies(at).iter().all(|copy| lost.contains(&copy.place.devid))
+}
+
 /// True where parity, if there is any, does not make up for the lost devices.
 fn cannot_rebuild(chunk: &Chunk, lost: &BTreeSet<DeviceId>) -> bool {
     let row = chunk.profile().row();

@@ -8,6 +8,7 @@
 mod blocks;
 mod files;
 mod losses;
+mod lost_now;
 mod names;
 mod orphaned;
 mod packed;
@@ -23,6 +24,7 @@ mod words;
 
 pub use files::FileUse;
 pub use losses::{SubvolumeLoss, SubvolumeLosses, subvolume_losses};
+pub use lost_now::{LostNow, lost_now};
 pub use names::{Subvolume, printable};
 pub use packed::{PackedExtent, packed_among};
 pub use table::{OwnerTable, Owners};

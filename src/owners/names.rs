@@ -8,8 +8,8 @@ use crate::units::ObjectId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Names of one inode that are looked at: a file may have 65,535 links.
-pub(super) const MAX_NAMES: usize = 1024;
+/// Names of one inode that are looked at: a file has no more links (`BTRFS_LINK_MAX`).
+pub(super) const MAX_NAMES: usize = 65_535;
 /// Directories above one another. The kernel sets no limit; circles end here.
 const MAX_DEPTH: usize = 512;
 
@@ -38,6 +38,11 @@ impl Names {
             links.into_iter().map(|(parent, name)| self.join(trees, root, parent, &name)).collect();
         paths.sort();
         paths
+    }
+
+    /// The number of names of an inode.
+    pub(super) fn count(trees: &mut Trees<'_>, root: ObjectId, inode: ObjectId) -> u64 {
+        links(trees, root, inode, MAX_NAMES).len() as u64
     }
 
     /// The path of the entry `name` in directory `parent`.

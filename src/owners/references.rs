@@ -7,8 +7,8 @@ use crate::format::types::key_type;
 use crate::tree::{Cursor, ParentCheck};
 use crate::units::{Generation, Logical, LogicalRange};
 
-/// References of one extent that are looked at; the rest is counted.
-pub(super) const MAX_REFS: usize = 4096;
+/// References of one extent that are looked at: 32 MiB. Reflinks and snapshots make hundreds of thousands.
+pub(super) const MAX_REFS: usize = 1 << 20;
 
 /// One extent and who refers to it.
 #[derive(Clone, Debug)]
@@ -19,10 +19,12 @@ pub(super) struct Referenced {
     pub(super) level: Option<u8>,
     /// When the extent was allocated; of a tree block this is the generation that its header must have.
     generation: Generation,
-    /// At most [`MAX_REFS`].
+    /// Not more than are looked at.
     pub(super) refs: Vec<ExtentRef>,
     /// How many uses the extent item promises.
     pub(super) promised: u64,
+    /// There are more references than are looked at.
+    pub(super) is_cut: bool,
 }
 
 impl Referenced {
@@ -31,9 +33,9 @@ impl Referenced {
         ParentCheck { level: self.level, generation: Some(self.generation), ..ParentCheck::default() }
     }
 
-    /// Whether all promised uses are among the references.
+    /// Whether all promised uses are among the references, as far as those are looked at.
     pub(super) fn is_whole(&self) -> bool {
-        self.refs.iter().map(ExtentRef::count).sum::<u64>() >= self.promised
+        self.is_cut || self.refs.iter().map(ExtentRef::count).sum::<u64>() >= self.promised
     }
 }
 
@@ -77,10 +79,15 @@ impl<'f> References<'f> {
             generation: item.generation,
             refs: item.inline_refs().map_while(Result::ok).take(MAX_REFS).collect(),
             promised: item.refs,
+            is_cut: false,
         };
         cursor.advance();
         while let Some((key, bytes)) = cursor.item().filter(|(key, _)| key.objectid.raw() == start.raw()) {
-            if found.refs.len() >= MAX_REFS || key.item_type > key_type::SHARED_DATA_REF {
+            if key.item_type > key_type::SHARED_DATA_REF {
+                break;
+            }
+            if found.refs.len() >= MAX_REFS {
+                found.is_cut = true;
                 break;
             }
             found.refs.extend(ExtentRef::parse_keyed(&key, bytes));

@@ -32,6 +32,7 @@ fn merged(files: &FileTable, sectors: &[Logical], max_owners: usize) -> Owners {
     for at in sectors {
         let owners = files.owners(*at);
         row.is_partial |= owners.is_partial;
+        row.is_cut |= owners.is_cut;
         for file in owners.files {
             if !seen.insert((file.subvolume.id, file.inode, file.path.clone())) {
                 continue;

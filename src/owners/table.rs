@@ -19,6 +19,8 @@ pub struct Owners {
     pub holds: Option<String>,
     /// Damage was in the way: there may be more.
     pub is_partial: bool,
+    /// There are more than were followed.
+    pub is_cut: bool,
 }
 
 /// Owners by address.

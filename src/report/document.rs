@@ -2,6 +2,7 @@
 
 use super::owner::FileEntry;
 use super::repair::RepairEntry;
+use super::selected::SelectedEntry;
 use super::words::Word;
 use super::{Report, human};
 use crate::bench::statistics::Spread;
@@ -79,6 +80,8 @@ struct Document<'a> {
     tool: Tool,
     command: &'a str,
     filesystem: FilesystemEntry<'a>,
+    /// Null where everything was asked for.
+    selection: Option<SelectedEntry>,
     status: &'static str,
     verdict: &'static str,
     started: String,
@@ -123,8 +126,11 @@ struct DeviceEntry {
     devid: u64,
     /// Null for a missing member.
     path: Option<String>,
+    /// Was anything of it looked at?
+    read: bool,
     bytes_total: u64,
-    counters: CountersEntry,
+    /// Null where it was not, and nothing is known of it.
+    counters: Option<CountersEntry>,
 }
 
 #[derive(Serialize)]
@@ -173,6 +179,7 @@ impl<'a> Document<'a> {
             tool: Tool::THIS,
             command: report.command,
             filesystem: FilesystemEntry::new(&outcome.filesystem),
+            selection: SelectedEntry::new(&outcome.selected),
             status: outcome.status.word(),
             verdict: outcome.verdict.word(),
             started: OffsetDateTime::from(outcome.started).format(&Rfc3339).unwrap_or_default(),
@@ -214,8 +221,9 @@ impl DeviceEntry {
         Self {
             devid: device.devid.raw(),
             path: (!device.path.as_os_str().is_empty()).then(|| device.path.display().to_string()),
+            read: device.is_read,
             bytes_total: device.bytes_total,
-            counters: CountersEntry(device.counters),
+            counters: device.tells_something().then_some(CountersEntry(device.counters)),
         }
     }
 }
@@ -238,7 +246,7 @@ impl FindingEntry {
             repair: finding.repair.word(),
             files: owners.files.iter().map(FileEntry::new).collect(),
             files_omitted: owners.omitted,
-            files_incomplete: owners.is_partial,
+            files_incomplete: owners.is_partial || owners.is_cut,
             holds: owners.holds,
         }
     }

@@ -47,6 +47,11 @@ pub fn date(at: SystemTime, offset: UtcOffset) -> String {
     OffsetDateTime::from(at).to_offset(offset).format(format).unwrap_or_default()
 }
 
+/// A number with its unit, where the plural is more than an s behind it.
+pub fn count_of(n: u64, one: &str, several: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { several })
+}
+
 /// A number with its unit: `1 sector`, `18 sectors`, `2 copies`.
 pub(super) fn count(n: u64, unit: &str) -> String {
     match (n, unit.strip_suffix('y')) {

@@ -28,6 +28,9 @@ pub(super) fn write_lines(
     if unlisted > 0 {
         writeln!(out, "    and {}", super::human::count(unlisted, "more owner"))?;
     }
+    if owners.is_cut {
+        writeln!(out, "    there are more owners than were followed")?;
+    }
     if owners.is_partial {
         writeln!(out, "    there may be more owners: damaged trees are in the way")?;
     }

@@ -2,7 +2,7 @@
 //! replaces what the last one said.
 
 use super::words::Word;
-use super::{Report, human};
+use super::{Report, human, selected};
 use crate::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use crate::scrub::tally::Counters;
 use std::fmt::Display;
@@ -35,6 +35,10 @@ pub fn write_metrics(report: Report<'_>, out: &mut dyn Write) -> io::Result<()> 
     metrics.single("last_run_timestamp_seconds", "When the last run ended, in seconds since 1970.", &ended)?;
     metrics.single("duration_seconds", "How long the run took.", &outcome.duration.as_secs_f64())?;
     metrics.single("finished", "1 where the run came to its end.", &u8::from(outcome.status == Status::Finished))?;
+    metrics.single("complete", "1 where everything there is was looked at.", &u8::from(outcome.is_complete()))?;
+    let selection = selected::phrase(&outcome.selected).unwrap_or_else(|| "everything".to_owned());
+    metrics.family("selection", "1 for what the run was asked to look at.")?;
+    metrics.sample("selection", &format!("selection=\"{}\"", escaped(&selection)), &1)?;
     metrics.single("allocated_bytes", "Bytes there were to read.", &outcome.bytes_total)?;
     metrics.single("scrubbed_bytes", "Bytes read and checked.", &outcome.bytes_scrubbed)?;
     let rate = human::rate(outcome.bytes_scrubbed, outcome.duration);
@@ -50,17 +54,19 @@ pub fn write_metrics(report: Report<'_>, out: &mut dyn Write) -> io::Result<()> 
 fn verdicts(metrics: &mut Metrics<'_>, outcome: &ScrubOutcome) -> io::Result<()> {
     metrics.family("verdict", "1 for what the run found in sum, 0 for all else.")?;
     // What was not read is not clean: an alert that looks at nothing but this must not sleep.
-    let is_open = outcome.verdict == Verdict::Clean && outcome.status == Status::Interrupted;
+    let is_unfinished = outcome.verdict == Verdict::Clean && outcome.status == Status::Interrupted;
+    let is_partial = outcome.verdict == Verdict::Clean && !is_unfinished && !outcome.selected.is_everything();
     for verdict in [Verdict::Clean, Verdict::Corrected, Verdict::Correctable, Verdict::Uncorrectable] {
         let label = format!("verdict=\"{}\"", verdict.word());
-        metrics.sample("verdict", &label, &u8::from(verdict == outcome.verdict && !is_open))?;
+        metrics.sample("verdict", &label, &u8::from(verdict == outcome.verdict && !is_unfinished && !is_partial))?;
     }
-    metrics.sample("verdict", "verdict=\"unfinished\"", &u8::from(is_open))
+    metrics.sample("verdict", "verdict=\"unfinished\"", &u8::from(is_unfinished))?;
+    metrics.sample("verdict", "verdict=\"partial\"", &u8::from(is_partial))
 }
 
 fn errors(metrics: &mut Metrics<'_>, outcome: &ScrubOutcome) -> io::Result<()> {
     metrics.family("errors", "What was wrong, by device and kind: sectors, super block copies, parity stripes.")?;
-    for device in &outcome.devices {
+    for device in outcome.devices.iter().filter(|device| device.tells_something()) {
         let counters = Counters::NAMES.into_iter().zip(device.counters.values());
         for (name, value) in counters.filter(|(name, _)| ERRORS.contains(name)) {
             let kind = name.strip_suffix("_errors").unwrap_or(name);

@@ -3,6 +3,7 @@
 
 use super::words::Word;
 use crate::scrub::finding::{Evidence, Finding};
+use crate::scrub::outcome::Status;
 use crate::units::{DeviceId, Generation, Logical, MirrorNum, Physical};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -16,6 +17,8 @@ pub struct SavedReport {
     pub fsid: Uuid,
     /// The generation at that time.
     pub generation: Generation,
+    /// Did the run get to its end?
+    pub is_finished: bool,
     /// Its findings in their order; have and expect as they were said.
     pub findings: Vec<Finding>,
     /// Findings that the run counted but did not list.
@@ -76,6 +79,7 @@ pub fn read_report(bytes: &[u8]) -> Result<SavedReport, ReadError> {
         command: saved.command,
         fsid,
         generation: Generation::new(saved.filesystem.generation),
+        is_finished: saved.status.as_deref() == Some(Status::Finished.word()),
         findings: findings.collect::<Result<_, _>>()?,
         findings_omitted: saved.findings_omitted,
     })
@@ -86,6 +90,7 @@ struct Saved {
     tool: SavedTool,
     command: String,
     filesystem: SavedFilesystem,
+    status: Option<String>,
     findings: Vec<SavedFinding>,
     #[serde(default)]
     findings_omitted: u64,

@@ -79,7 +79,7 @@ fn are_same(before: &Owners, after: &Owners, step: u64) -> bool {
         let whose = |file: &FileUse| (file.subvolume.id, file.inode);
         whose(one) == whose(other) && one.path == other.path && one.offset.checked_add(step) == Some(other.offset)
     };
-    let besides = |owners: &Owners| (owners.files.len(), owners.omitted, owners.is_partial);
+    let besides = |owners: &Owners| (owners.files.len(), owners.omitted, owners.is_partial, owners.is_cut);
     besides(before) == besides(after)
         && before.holds == after.holds
         && before.files.iter().zip(&after.files).all(|(one, other)| file(one, other))

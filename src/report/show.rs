@@ -3,7 +3,7 @@
 use super::document::{Encoding, FilesystemEntry, Tool, WriteError, encode};
 use super::words::Word;
 use super::{human, owner};
-use crate::owners::SubvolumeLoss;
+use crate::owners::{LostNow, SubvolumeLoss};
 use crate::scrub::outcome::FilesystemInfo;
 use crate::units::{DeviceId, Generation};
 use crate::volume::redundancy::{Class, GroupSum, Loss, Round};
@@ -26,6 +26,8 @@ pub struct Inventory {
     pub members: Vec<Member>,
     /// Block groups by class and profile.
     pub groups: Vec<GroupSum>,
+    /// What the missing devices have taken with them.
+    pub lost_now: LostNow,
     /// What losses cost, by number of lost devices.
     pub rounds: Vec<Round>,
     /// Which subvolumes lose data, by the devices lost; empty where nobody looked.
@@ -113,6 +115,7 @@ pub fn write_inventory_text(inventory: &Inventory, out: &mut dyn Write) -> io::R
         writeln!(out, "{class:<13}  {profile:<7}  {:>12}  {size:>10}  {on_devices:>10}", group.count)?;
     }
     writeln!(out)?;
+    lost_now_lines(inventory, out)?;
     inventory.rounds.iter().try_for_each(|round| round_lines(round, inventory, out))?;
     inventory.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
@@ -123,6 +126,24 @@ fn member_row(member: &Member, out: &mut dyn Write) -> io::Result<()> {
     let (size, allocated) = (human::size(member.total_bytes), human::size(member.allocated_bytes));
     let (devid, state) = (member.devid, member.state.word());
     writeln!(out, "{devid:>5}  {size:>10}  {allocated:>10}  {generation:>10}  {state:<7}  {path}", devid = devid.raw())
+}
+
+/// What is lost already comes first: it is no question of what may happen.
+fn lost_now_lines(inventory: &Inventory, out: &mut dyn Write) -> io::Result<()> {
+    let missing: Vec<_> = inventory.filesystem.missing_devids.iter().map(ToString::to_string).collect();
+    let lost = &inventory.lost_now;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let without = format!("Without devid {}, as it is now", missing.join(" + "));
+    if lost.data_bytes == 0 && lost.metadata_bytes == 0 && !lost.is_partial {
+        return writeln!(out, "{without}: nothing is lost");
+    }
+    let (data, metadata) = (human::size(lost.data_bytes), human::size(lost.metadata_bytes));
+    let groups = human::count(lost.block_groups, "block group");
+    let at_least = if lost.is_partial { "at least " } else { "" };
+    writeln!(out, "{without}: lost are {at_least}{data} of data and {metadata} of metadata, in {groups}")?;
+    subvolume_lines(&[], inventory, out)
 }
 
 fn round_lines(round: &Round, inventory: &Inventory, out: &mut dyn Write) -> io::Result<()> {
@@ -149,7 +170,11 @@ fn loss_line(loss: &Loss, inventory: &Inventory, out: &mut dyn Write) -> io::Res
     let (data, metadata) = inventory.sizes();
     let (data, metadata) = (percent(loss.data_bytes, data), percent(loss.metadata_bytes, metadata));
     writeln!(out, "  devid {}: {data:.0} % of data, {metadata:.0} % of metadata unreadable", devids.join(" + "))?;
-    let mut hit: Vec<&SubvolumeLoss> = inventory.subvolumes.get(&loss.devids).into_iter().flatten().collect();
+    subvolume_lines(&loss.devids, inventory, out)
+}
+
+fn subvolume_lines(devids: &[DeviceId], inventory: &Inventory, out: &mut dyn Write) -> io::Result<()> {
+    let mut hit: Vec<&SubvolumeLoss> = inventory.subvolumes.get(devids).into_iter().flatten().collect();
     hit.sort_by_key(|hit| std::cmp::Reverse(hit.lost_bytes));
     for hit in hit.iter().take(LISTED_SUBVOLUMES) {
         let (lost, all) = (human::size(hit.lost_bytes), human::size(hit.data_bytes));
@@ -177,6 +202,7 @@ pub fn write_inventory_document(
         filesystem: FilesystemEntry::new(&inventory.filesystem),
         devices: inventory.members.iter().map(MemberEntry::new).collect(),
         block_groups: inventory.groups.iter().map(GroupEntry::new).collect(),
+        lost_now: LostNowEntry::new(inventory),
         losses: inventory
             .rounds
             .iter()
@@ -195,6 +221,8 @@ struct Document<'a> {
     filesystem: FilesystemEntry<'a>,
     devices: Vec<MemberEntry>,
     block_groups: Vec<GroupEntry>,
+    /// Null where no device is missing.
+    lost_now: Option<LostNowEntry>,
     losses: Vec<LossEntry>,
     notes: &'a [String],
 }
@@ -216,6 +244,32 @@ struct GroupEntry {
     block_groups: u64,
     bytes: u64,
     device_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct LostNowEntry {
+    missing_devids: Vec<u64>,
+    unreadable_data_bytes: u64,
+    unreadable_metadata_bytes: u64,
+    block_groups: u64,
+    incomplete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subvolumes: Option<Vec<SubvolumeEntry>>,
+}
+
+impl LostNowEntry {
+    fn new(inventory: &Inventory) -> Option<Self> {
+        let (missing, lost) = (&inventory.filesystem.missing_devids, &inventory.lost_now);
+        let subvolumes = inventory.subvolumes.get(&Vec::new());
+        (!missing.is_empty()).then(|| Self {
+            missing_devids: missing.iter().map(|devid| devid.raw()).collect(),
+            unreadable_data_bytes: lost.data_bytes,
+            unreadable_metadata_bytes: lost.metadata_bytes,
+            block_groups: lost.block_groups,
+            incomplete: lost.is_partial,
+            subvolumes: subvolumes.map(|hit| hit.iter().map(SubvolumeEntry::new).collect()),
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -332,6 +386,7 @@ mod tests {
                 group(Class::Data, Profile::Raid1, 64 << 20, 2),
                 group(Class::Metadata, Profile::Raid1c3, 32 << 20, 3),
             ],
+            lost_now: LostNow { data_bytes: 3 << 20, metadata_bytes: 0, block_groups: 1, is_partial: false },
             rounds: vec![
                 Round { count: 1, losses: vec![loss(&[1], 0, 0), loss(&[2], 0, 0)] },
                 Round { count: 2, losses: vec![loss(&[1, 2], 32 << 20, 32 << 20)] },
@@ -361,6 +416,7 @@ holds          profile  block groups        size  on devices
 data           raid1               1    64.00MiB   128.00MiB
 metadata       raid1c3             1    32.00MiB    96.00MiB
 
+Without devid 3, as it is now: lost are 3.00MiB of data and 0.00B of metadata, in 1 block group
 Without any 1 more device: all is readable
 Without 2 more devices: 1 of 1 combination would lose something
   devid 1 + 2: 50 % of data, 100 % of metadata unreadable
@@ -380,6 +436,8 @@ note: devid 2 is stale
         assert_eq!(json["devices"][1]["state"], "stale");
         assert_eq!(json["devices"][2]["path"], serde_json::Value::Null);
         assert_eq!(json["block_groups"][0]["device_bytes"], 128 << 20);
+        assert_eq!(json["lost_now"]["unreadable_data_bytes"], 3 << 20);
+        assert_eq!(json["lost_now"]["missing_devids"], serde_json::json!([3]));
         assert_eq!(json["losses"][2]["lost_devids"], serde_json::json!([1, 2]));
         assert_eq!(json["losses"][2]["subvolumes"][0]["unreadable_bytes"], 2 << 20);
         assert_eq!(json["losses"][0]["subvolumes"], serde_json::Value::Null);

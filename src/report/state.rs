@@ -2,6 +2,7 @@
 
 use super::document::{CountersEntry, FindingEntry, Tool};
 use super::read::SavedFinding;
+use super::remembered::{CommitEntry, RunEntry, Time, rfc3339, sample_of, sample_text};
 use crate::owners::Owners;
 use crate::scrub::earlier::Earlier;
 use crate::scrub::history::{Finished, History, Visit};
@@ -9,12 +10,12 @@ use crate::scrub::tally::Counters;
 use crate::units::{DeviceId, Generation, Logical};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
-use time::OffsetDateTime;
+use std::time::Duration;
 use uuid::Uuid;
 
-/// The layout of the file; a file of another is not read.
-const VERSION: u32 = 1;
+/// The layout of the file; a file of a later one is not read. Files of version 1 do not say what was there, so that
+/// nothing can be built on what they remember but when each block group was looked at.
+const VERSION: u32 = 2;
 
 /// Why bytes are not a state file.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +24,7 @@ pub enum StateError {
     #[error("not a state file")]
     Json(#[from] serde_json::Error),
     /// Written by another version.
-    #[error("state file of version {have}, this program reads version {VERSION}")]
+    #[error("state file of version {have}, this program reads up to version {VERSION}")]
     Version {
         /// Its version.
         have: u32,
@@ -39,10 +40,11 @@ pub fn write_state(history: &History) -> Result<Vec<u8>, serde_json::Error> {
         tool: Tool::THIS,
         version: VERSION,
         fsid: history.fsid,
-        finished: history.finished.map(|f| FinishedEntry { generation: f.generation.raw(), at: rfc3339(f.at) }),
+        finished: history.finished.as_ref().map(FinishedEntry::new),
         sitting: history.sitting.as_ref().map(Sitting::new),
         block_groups: history.block_groups.iter().map(|(start, visit)| Group::new(*start, visit)).collect(),
         sections: history.sections.iter().map(|(s, g)| Section { start: s.raw(), generation: g.raw() }).collect(),
+        runs: history.runs.iter().map(RunEntry::new).collect(),
     };
     let mut bytes = serde_json::to_vec_pretty(&state)?;
     bytes.push(b'\n');
@@ -52,7 +54,7 @@ pub fn write_state(history: &History) -> Result<Vec<u8>, serde_json::Error> {
 /// Reads what [`write_state`] wrote.
 pub fn read_state(bytes: &[u8]) -> Result<History, StateError> {
     let version: Version = serde_json::from_slice(bytes)?;
-    if version.version != VERSION {
+    if !(1..=VERSION).contains(&version.version) {
         return Err(StateError::Version { have: version.version });
     }
     let state: SavedState = serde_json::from_slice(bytes)?;
@@ -68,7 +70,8 @@ pub fn read_state(bytes: &[u8]) -> Result<History, StateError> {
         block_groups: state.block_groups.into_iter().map(visit).collect(),
         sections: state.sections.iter().map(|s| (Logical::new(s.start), Generation::new(s.generation))).collect(),
         sitting: state.sitting.map(SavedSitting::earlier).transpose()?,
-        finished: state.finished.map(|f| Finished { generation: Generation::new(f.generation), at: f.at.0 }),
+        finished: state.finished.map(FinishedEntry::finished),
+        runs: state.runs.into_iter().filter_map(RunEntry::run).collect(),
     })
 }
 
@@ -86,6 +89,7 @@ struct State {
     sitting: Option<Sitting>,
     block_groups: Vec<Group>,
     sections: Vec<Section>,
+    runs: Vec<RunEntry>,
 }
 
 #[derive(Deserialize)]
@@ -95,12 +99,34 @@ struct SavedState {
     sitting: Option<SavedSitting>,
     block_groups: Vec<Group>,
     sections: Vec<Section>,
+    #[serde(default)]
+    runs: Vec<RunEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct FinishedEntry {
     generation: u64,
     at: Time,
+    #[serde(default)]
+    commit: CommitEntry,
+    #[serde(default)]
+    extents: String,
+}
+
+impl FinishedEntry {
+    fn new(finished: &Finished) -> Self {
+        Self {
+            generation: finished.commit.generation.raw(),
+            at: rfc3339(finished.at),
+            commit: CommitEntry::new(&finished.commit),
+            extents: sample_text(&finished.seen),
+        }
+    }
+
+    fn finished(self) -> Finished {
+        let commit = self.commit.commit(Generation::new(self.generation));
+        Finished { commit, seen: sample_of(&self.extents), at: self.at.0 }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -137,6 +163,9 @@ struct Sitting {
     devices: Vec<Device>,
     findings: Vec<FindingEntry>,
     findings_omitted: u64,
+    generation: u64,
+    commit: CommitEntry,
+    extents: String,
 }
 
 #[derive(Serialize)]
@@ -161,6 +190,9 @@ impl Sitting {
             devices: earlier.counters.iter().map(device).collect(),
             findings: earlier.findings.iter().map(|finding| FindingEntry::new(finding, Owners::default())).collect(),
             findings_omitted: earlier.findings_omitted,
+            generation: earlier.commit.generation.raw(),
+            commit: CommitEntry::new(&earlier.commit),
+            extents: sample_text(&earlier.seen),
         }
     }
 }
@@ -177,6 +209,12 @@ struct SavedSitting {
     devices: Vec<SavedDevice>,
     findings: Vec<SavedFinding>,
     findings_omitted: u64,
+    #[serde(default)]
+    generation: u64,
+    #[serde(default)]
+    commit: CommitEntry,
+    #[serde(default)]
+    extents: String,
 }
 
 #[derive(Deserialize)]
@@ -202,42 +240,44 @@ impl SavedSitting {
             unsummed_bytes: self.unsummed_bytes,
             parts: self.parts,
             superblocks_done: self.superblocks_generation.map(Generation::new),
+            commit: self.commit.commit(Generation::new(self.generation)),
+            seen: sample_of(&self.extents),
         })
-    }
-}
-
-/// A point in time, as RFC 3339.
-struct Time(SystemTime);
-
-fn rfc3339(at: SystemTime) -> Time {
-    Time(at)
-}
-
-impl Serialize for Time {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = OffsetDateTime::from(self.0).format(&time::format_description::well_known::Rfc3339);
-        text.map_err(serde::ser::Error::custom)?.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let parsed = OffsetDateTime::parse(&text, &time::format_description::well_known::Rfc3339);
-        parsed.map(|at| Self(at.into())).map_err(serde::de::Error::custom)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Digest;
+    use crate::scrub::commit::{Commit, Replaced, RootMark};
     use crate::scrub::earlier::{Part, PartDone};
-    use crate::scrub::history::Look;
+    use crate::scrub::extent_sample::ExtentSample;
+    use crate::scrub::history::{Look, PastRun};
+    use crate::scrub::outcome::{Status, Verdict};
+    use crate::units::ObjectId;
+    use std::time::SystemTime;
+
+    fn commit() -> Commit {
+        let root = |tree: u64, checksum| RootMark {
+            tree: ObjectId::new(tree),
+            bytenr: Logical::new(30_408_704),
+            generation: Generation::new(9),
+            checksum,
+        };
+        Commit {
+            generation: Generation::new(9),
+            roots: vec![root(1, Some(Digest::new(&[0xab, 0, 0xcd, 1]))), root(u64::MAX - 8, None)],
+            has_more_roots: true,
+            devices: BTreeMap::from([(DeviceId::new(2), Uuid::from_u128(5))]),
+            replaced: Some(Replaced { time_started: 1_700_000_000 }),
+        }
+    }
 
     fn history() -> History {
         let mut history = History::new(Uuid::from_u128(7));
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        history.begin("--only data".to_owned(), now);
+        history.begin("--only data".to_owned(), commit(), now);
         let done = PartDone {
             part: Part::BlockGroup(Logical::new(4096)..Logical::new(8192)),
             generation: Generation::new(9),
@@ -246,6 +286,7 @@ mod tests {
             findings_omitted: 0,
             bytes: 8192,
             unsummed_bytes: 4096,
+            sample: ExtentSample::from_hashes([7, u64::MAX]),
         };
         history.add(&done, Look::Whole, now, Duration::from_secs(5));
         history
@@ -260,16 +301,53 @@ mod tests {
         assert_eq!(after.counters, before.counters);
         assert_eq!((after.started, after.duration, after.bytes), (before.started, before.duration, before.bytes));
         assert_eq!(after.parts, before.parts);
+        assert_eq!((after.commit, after.seen), (before.commit, before.seen));
         assert_eq!(after.findings.len(), 1);
         assert_eq!(after.findings[0].sort_key(), before.findings[0].sort_key());
     }
 
     #[test]
-    fn a_file_of_another_version_is_refused_by_its_number() {
+    fn a_finished_scrub_and_past_runs_are_read_back() {
+        let (mut before, at) = (history(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_009));
+        before.finish(at, true, false);
+        before.add_run(PastRun {
+            at,
+            duration: Duration::from_secs(9),
+            parts: "--only data".to_owned(),
+            status: Status::Finished,
+            verdict: Verdict::Correctable,
+            generation: Generation::new(9),
+            bytes: 8192,
+            findings: 3,
+            missing: vec![DeviceId::new(4)],
+        });
+        let after = read_state(&write_state(&before).unwrap()).unwrap();
+        assert_eq!((after.finished, after.runs), (before.finished, before.runs));
+    }
+
+    #[test]
+    fn a_file_of_the_first_version_is_read_and_has_no_roots_to_build_on() {
+        let now = "2026-11-30T00:00:00Z";
+        let text = format!(
+            r#"{{"version": 1, "fsid": "{}", "finished": {{"generation": 7, "at": "{now}"}}, "sitting": {{"started": "{now}",
+            "duration_seconds": 2.0, "parts": "", "superblocks_generation": 7, "bytes_scrubbed": 1, "unsummed_bytes": 0,
+            "devices": [], "findings": [], "findings_omitted": 0}}, "block_groups": [{{"start": 4096, "generation": 7,
+            "checked": "{now}", "in_sitting": true}}], "sections": []}}"#,
+            Uuid::from_u128(7)
+        );
+        let history = read_state(text.as_bytes()).unwrap();
+        let finished = history.finished.unwrap();
+        assert_eq!((finished.commit.generation, finished.commit.roots.len()), (Generation::new(7), 0));
+        assert_eq!(history.sitting.unwrap().commit.roots, []);
+        assert!(history.block_groups[&Logical::new(4096)].checked.is_some());
+    }
+
+    #[test]
+    fn a_file_of_a_later_version_is_refused_by_its_number() {
         let bytes = write_state(&history()).unwrap();
-        let text = String::from_utf8(bytes).unwrap().replace("\"version\": 1", "\"version\": 2");
+        let text = String::from_utf8(bytes).unwrap().replace("\"version\": 2", "\"version\": 3");
         let error = read_state(text.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "state file of version 2, this program reads version 1");
+        assert_eq!(error.to_string(), "state file of version 3, this program reads up to version 2");
         assert!(matches!(read_state(b"hello"), Err(StateError::Json(_))));
     }
 }

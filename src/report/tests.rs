@@ -4,6 +4,7 @@ use super::*;
 use crate::checksum::{ChecksumType, Digest};
 use crate::format::Key;
 use crate::owners::OwnerTable;
+use crate::scrub::Selected;
 use crate::scrub::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use crate::scrub::outcome::{DeviceOutcome, FilesystemInfo, Status, Verdict};
 use crate::scrub::tally::Counters;
@@ -29,6 +30,7 @@ fn device(devid: u64, counters: Counters) -> DeviceOutcome {
     DeviceOutcome {
         devid: DeviceId::new(devid),
         path: format!("d{devid}.img").into(),
+        is_read: true,
         bytes_total: 3_768_834_048,
         counters,
     }
@@ -48,6 +50,7 @@ fn outcome(first: Counters, second: Counters, verdict: Verdict, findings: Vec<Fi
             num_devices: 2,
             missing_devids: vec![],
         },
+        selected: Selected::ALL,
         status: Status::Finished,
         verdict,
         started: SystemTime::UNIX_EPOCH + Duration::from_secs(1_796_024_210),
@@ -60,6 +63,7 @@ fn outcome(first: Counters, second: Counters, verdict: Verdict, findings: Vec<Fi
         findings_omitted: 0,
         broken_links: std::collections::BTreeSet::new(),
         behind: std::collections::BTreeMap::new(),
+        unknown_extents: 0,
         owners: OwnerTable::default(),
         notes: vec![],
     }
@@ -302,7 +306,7 @@ fn json_keys_are_those_of_the_interface() {
     assert_eq!(
         keys(&json).join(" "),
         "bytes_scrubbed bytes_total command devices duration_seconds filesystem findings \
-        findings_omitted notes rate_bytes_per_second started status tool totals verdict"
+        findings_omitted notes rate_bytes_per_second selection started status tool totals verdict"
     );
     assert_eq!(
         keys(&json["filesystem"]).join(" "),

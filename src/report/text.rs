@@ -5,8 +5,8 @@
 //! `Corrected` counts only what was read back. A run that did not get to its end never says "no errors found".
 
 use super::runs::write_runs;
-use super::{Report, human};
-use crate::scrub::finding::{FindingKind, RepairState};
+use super::{Report, human, selected};
+use crate::scrub::finding::{Finding, FindingKind, RepairState};
 use crate::scrub::outcome::{DeviceOutcome, ScrubOutcome, Status, Verdict};
 use crate::scrub::tally::Counters;
 use crate::units::DeviceId;
@@ -56,6 +56,10 @@ pub fn write_text(report: Report<'_>, options: &TextOptions<'_>, out: &mut dyn W
                 continue;
             }
             let (path, devid) = (device.path.display(), device.devid);
+            if !device.tells_something() {
+                writeln!(out, "\n{} device {path} (id {devid}) not read", head.capitalised_command())?;
+                continue;
+            }
             let state = if outcome.status == Status::Finished { "done" } else { "stopped" };
             writeln!(out, "\n{} device {path} (id {devid}) {state}", head.capitalised_command())?;
             head.write(out)?;
@@ -100,12 +104,15 @@ impl Head<'_> {
         };
         field(out, &format!("{} started", self.capitalised_command()), &started)?;
         field(out, "Status", &status)?;
-        field(out, "Duration", &human::clock(self.outcome.duration))
+        field(out, "Duration", &human::clock(self.outcome.duration))?;
+        selected::phrase(&self.outcome.selected).map_or(Ok(()), |selected| field(out, "Selected", &selected))
     }
 }
 
 /// The counters of one device or of all.
 struct Part<'a> {
+    /// One device, or all.
+    devid: Option<DeviceId>,
     counters: &'a Counters,
     bytes_total: u64,
     bytes_scrubbed: u64,
@@ -115,13 +122,20 @@ struct Part<'a> {
 impl<'a> Part<'a> {
     fn whole(outcome: &'a ScrubOutcome) -> Self {
         let (bytes_total, bytes_scrubbed) = (outcome.bytes_total, outcome.bytes_scrubbed);
-        Self { counters: &outcome.totals, bytes_total, bytes_scrubbed, outcome }
+        Self { devid: None, counters: &outcome.totals, bytes_total, bytes_scrubbed, outcome }
     }
 
     fn of_device(device: &'a DeviceOutcome, outcome: &'a ScrubOutcome) -> Self {
         let counters = &device.counters;
         let bytes_scrubbed = counters.data_bytes_scrubbed.saturating_add(counters.tree_bytes_scrubbed);
-        Self { counters, bytes_total: device.bytes_total, bytes_scrubbed, outcome }
+        Self { devid: Some(device.devid), counters, bytes_total: device.bytes_total, bytes_scrubbed, outcome }
+    }
+
+    /// Super block copies of these prospects: the counters of sectors do not have them.
+    fn superblocks(&self, state: RepairState) -> u64 {
+        let is_here = |devid| self.devid.is_none_or(|only| only == devid);
+        let counted = |f: &&Finding| f.kind == FindingKind::Superblock && f.repair == state && is_here(f.devid);
+        self.outcome.findings.iter().filter(counted).count() as u64
     }
 }
 
@@ -152,10 +166,11 @@ fn summary(out: &mut dyn Write, part: &Part<'_>) -> io::Result<()> {
     }
     field(out, "Error summary", &errors.join(" "))?;
     let c = part.counters;
+    let supers = |state| part.superblocks(state);
     for (label, count) in [
-        ("Correctable", c.correctable_errors),
-        ("Corrected", c.corrected_errors),
-        ("Uncorrectable", c.uncorrectable_errors),
+        ("Correctable", c.correctable_errors + supers(RepairState::Possible)),
+        ("Corrected", c.corrected_errors + supers(RepairState::Done)),
+        ("Uncorrectable", c.uncorrectable_errors + supers(RepairState::Impossible)),
         ("Unverified", c.unverified_errors),
     ] {
         writeln!(out, "  {:<15} {count}", format!("{label}:"))?;
@@ -189,6 +204,7 @@ fn no_errors(part: &Part<'_>) -> String {
         Status::Finished if !outcome.filesystem.missing_devids.is_empty() => {
             "no errors found on the devices that are here".to_owned()
         }
+        Status::Finished if !outcome.selected.is_everything() => "no errors found in what was selected".to_owned(),
         Status::Finished => "no errors found".to_owned(),
     }
 }

@@ -4,7 +4,7 @@
 //! Kernel: `check_chunk_block_group_mappings` in fs/btrfs/block-group.c, `btrfs_verify_dev_extents` and the end of
 //! `btrfs_read_chunk_tree` in fs/btrfs/volumes.c; progs: the accounting of `btrfs check`.
 
-use super::allocation::Allocation;
+use super::allocation::{Allocation, Older};
 use super::extra::NothingLost;
 use crate::filesystem::{BlockGroup, Conflict, Contradiction, Filesystem};
 use crate::format::Key;
@@ -32,7 +32,8 @@ pub(super) fn is_accounted(fs: &Filesystem, chunk: &Chunk) -> bool {
         return false;
     }
     let sizes = (fs.geometry().nodesize(), fs.geometry().sectorsize());
-    let mut allocation = Allocation::new(fs, fs.roots().extent, chunk, sizes, None, VecDeque::new(), &NothingLost);
+    let mut allocation =
+        Allocation::new(fs, fs.roots().extent, chunk, sizes, Older::default(), VecDeque::new(), &NothingLost);
     while allocation.next_extent().is_some() {}
     let used = fs.block_group(chunk).used_bytes;
     used.is_some() && used == allocation.listed_bytes() && allocation.ignored() == 0

@@ -5,7 +5,7 @@ use super::extra::{ExtraBlock, LostAllocation};
 use crate::format::items::{ExtentItem, ExtentRef};
 use crate::format::types::{key_type, object};
 use crate::format::{BlockGroupFlags, Key};
-use crate::tree::{BlockSource, Cursor, LostSubtree, ParentCheck, TreeRoot};
+use crate::tree::{BlockSource, Cursor, IsKnown, LostSubtree, ParentCheck, TreeRoot};
 use crate::units::{Generation, Logical, LogicalRange, ObjectId};
 use crate::volume::Chunk;
 use std::collections::VecDeque;
@@ -32,6 +32,27 @@ pub(super) struct Extent {
     pub(super) generation: Option<Generation>,
 }
 
+/// Which extents are passed over.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Older<'s> {
+    /// Those that are older than this.
+    pub(super) than: Option<Generation>,
+    /// And were seen.
+    pub(super) is_known: Option<IsKnown<'s>>,
+}
+
+impl Older<'_> {
+    /// Is the extent passed over; and if it is old, but was never seen, that is counted.
+    fn covers(&self, extent: &Extent, unknown: &mut u64) -> bool {
+        let Some(generation) = extent.generation.filter(|generation| Some(*generation) < self.than) else {
+            return false;
+        };
+        let is_covered = self.is_known.is_none_or(|is_known| is_known(extent.range.start, generation));
+        *unknown += u64::from(!is_covered);
+        is_covered
+    }
+}
+
 /// Reads the extents of one block group in ascending order; no two overlap.
 pub(super) struct Allocation<'s, S: BlockSource + ?Sized> {
     cursor: Option<Cursor<'s, S>>,
@@ -39,7 +60,8 @@ pub(super) struct Allocation<'s, S: BlockSource + ?Sized> {
     flags: BlockGroupFlags,
     nodesize: u64,
     sectorsize: u64,
-    since: Option<Generation>,
+    older: Older<'s>,
+    unknown: u64,
     /// Blocks from outside the extent tree, ascending.
     extra: VecDeque<ExtraBlock>,
     /// Data from outside the extent tree, ascending.
@@ -58,24 +80,25 @@ pub(super) struct Allocation<'s, S: BlockSource + ?Sized> {
 }
 
 impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
-    /// A reader for the block group of `chunk`, of extents that are not older than `since`. Without a root (the extent
-    /// tree's root is lost) all of it is unknown. `extra` must be ascending.
+    /// A reader for the block group of `chunk`, but for extents that are `older`. Without a root (the extent tree's root is
+    /// lost) all of it is unknown. `extra` must be ascending.
     pub(super) fn new(
         source: &'s S,
         root: Option<TreeRoot>,
         chunk: &Chunk,
         (nodesize, sectorsize): (u32, u32),
-        since: Option<Generation>,
+        older: Older<'s>,
         extra: VecDeque<ExtraBlock>,
         stand_in: &'s dyn LostAllocation,
     ) -> Self {
         let range = chunk.range();
         let mut allocation = Self {
-            cursor: root.map(|root| Cursor::new(source, root).since(since)),
+            cursor: root.map(|root| Cursor::new(source, root).since(older.than).where_known(older.is_known)),
             flags: chunk.flags(),
             nodesize: u64::from(nodesize),
             sectorsize: u64::from(sectorsize),
-            since,
+            older,
+            unknown: 0,
             extra,
             extra_data: VecDeque::new(),
             ahead: None,
@@ -131,8 +154,13 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
 
     /// The bytes of all extents of the tree so far; `None` where some of it is lost or was passed over.
     pub(super) fn listed_bytes(&self) -> Option<u64> {
-        let is_whole = self.cursor.is_some() && self.since.is_none() && !self.has_lost;
+        let is_whole = self.cursor.is_some() && self.older.than.is_none() && !self.has_lost;
         is_whole.then_some(self.listed_bytes)
+    }
+
+    /// Old extents, and old parts of the extent tree, that were not passed over because nobody has seen them.
+    pub(super) fn unknown(&self) -> u64 {
+        self.unknown.saturating_add(self.cursor.as_ref().map_or(0, Cursor::unknown))
     }
 
     /// Subtrees of the extent tree that could not be read.
@@ -186,7 +214,7 @@ impl<'s, S: BlockSource + ?Sized> Allocation<'s, S> {
             }
             self.note_lost();
             match extent {
-                Some(Some(extent)) if extent.generation.is_some() && extent.generation < self.since => {}
+                Some(Some(extent)) if self.older.covers(&extent, &mut self.unknown) => {}
                 Some(Some(extent)) => return Some(extent),
                 Some(None) => self.ignored += 1,
                 None => {}

@@ -1,5 +1,7 @@
 //! A scrub in several sittings: what earlier ones found, and what is told to whoever keeps it for the next.
 
+use super::commit::Commit;
+use super::extent_sample::ExtentSample;
 use super::finding::Finding;
 use super::tally::Counters;
 use crate::units::{DeviceId, Generation, Logical, LogicalRange};
@@ -34,6 +36,8 @@ pub struct PartDone {
     pub bytes: u64,
     /// Bytes of data without checksums.
     pub unsummed_bytes: u64,
+    /// The extents in it.
+    pub sample: ExtentSample,
 }
 
 /// Is told of each part that is done, from the threads that do the work.
@@ -63,4 +67,8 @@ pub struct Earlier {
     pub parts: String,
     /// The generation at which the super blocks were looked at.
     pub superblocks_done: Option<Generation>,
+    /// The commit that the last of them saw, on the devices that all of them had.
+    pub commit: Commit,
+    /// The extents in what they have seen.
+    pub seen: ExtentSample,
 }

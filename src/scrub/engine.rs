@@ -6,7 +6,8 @@
 
 use super::accounts;
 use super::ahead::{Ahead, CURSORS_PER_PLANNER};
-use super::allocation::Allocation;
+use super::allocation::{Allocation, Older};
+use super::doubtful_sums::note_of_lost_sums;
 use super::earlier::Part;
 use super::extra::{ExtraBlock, NothingLost};
 use super::fallback::Fallback;
@@ -54,6 +55,7 @@ pub(super) struct Engine<'a> {
     unwritten: Unwritten<'a>,
     lost: Mutex<BTreeMap<Logical, LostSubtree>>,
     moved: MoveWatch,
+    is_known: Option<Box<dyn Fn(Logical, Generation) -> bool + Sync + 'a>>,
 }
 
 impl<'a> Engine<'a> {
@@ -75,6 +77,10 @@ impl<'a> Engine<'a> {
             .map_err(ScrubError::Memory)?;
         let (fallback, unwritten, lost) = (Fallback::new(fs), Unwritten::new(fs), Mutex::default());
         let moved = MoveWatch::new(fs.superblock().generation(), Instant::now());
+        let is_known = options.selection.seen.is_some().then(|| {
+            let is_known = |start, generation| options.selection.may_have_seen(start, generation);
+            Box::new(is_known) as Box<dyn Fn(Logical, Generation) -> bool + Sync + 'a>
+        });
         let standing = |member: &Arc<Member>| Some((member.devid(), fs.standing(member.devid())?));
         let standings = fs.members().filter_map(standing).collect();
         let accounted = Mutex::default();
@@ -93,6 +99,7 @@ impl<'a> Engine<'a> {
             unwritten,
             lost,
             moved,
+            is_known,
         })
     }
 
@@ -208,12 +215,13 @@ impl<'a> Engine<'a> {
         let data: VecDeque<LogicalRange> = data.map(|range| range.start..range.end.min(chunk.end())).collect();
         let sizes = (geometry.nodesize(), geometry.sectorsize());
         // To judge parity, old blocks of a row have to be known as well as new ones.
-        let since = self.selection().since_in(chunk).filter(|_| !has_parity(chunk));
+        let than = self.selection().since_in(chunk).filter(|_| !has_parity(chunk));
+        let older = Older { than, is_known: self.is_known.as_deref() };
         let root = self.fs.roots().extent;
         if self.is_extra_only {
-            return Allocation::new(source, root, chunk, sizes, since, VecDeque::new(), &NothingLost).of_extra(extra);
+            return Allocation::new(source, root, chunk, sizes, older, VecDeque::new(), &NothingLost).of_extra(extra);
         }
-        Allocation::new(source, root, chunk, sizes, since, extra, &self.fallback).with_data(data)
+        Allocation::new(source, root, chunk, sizes, older, extra, &self.fallback).with_data(data)
     }
 
     /// Checksums that only log trees have.
@@ -402,6 +410,7 @@ impl<'a> Engine<'a> {
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
         total.has_lost |= !lost.is_empty();
         total.notes.extend(lost.values().map(note_of_lost));
+        total.notes.extend(lost.values().filter_map(|lost| note_of_lost_sums(self.fs, lost)));
         total.lost.extend(lost.into_values());
         total.notes.extend(self.moved.note());
         total

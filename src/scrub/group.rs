@@ -162,6 +162,9 @@ impl<'e, 'd> Planner<'e, 'd> {
                 self.group.spoil();
                 break;
             }
+            if let Some(generation) = extent.generation {
+                self.local.sample.note(extent.range.start, generation);
+            }
             match extent.kind {
                 ExtentKind::Tree(check) if tree_blocks => self.tree_block(&extent, check),
                 ExtentKind::Data if data => self.data(&extent, true),
@@ -173,6 +176,7 @@ impl<'e, 'd> Planner<'e, 'd> {
         self.flush_window();
         self.flush_batch();
         self.local.ignored_extents += allocation.ignored();
+        self.local.unknown_extents += allocation.unknown();
         let listed_bytes = allocation.listed_bytes().filter(|_| !self.engine.is_cancelled());
         self.local.accounts.extend(listed_bytes.map(|listed_bytes| Account {
             start: self.chunk.start(),
@@ -202,10 +206,13 @@ impl<'e, 'd> Planner<'e, 'd> {
     }
 
     /// Is there anything about the part of the extent in this window that was not seen before?
-    fn is_new(&self, extent: &Extent, window: u64) -> bool {
-        let section = Window::section_start(&self.chunk, window);
-        let since = self.since.max(self.engine.selection().since_section(section));
-        extent.generation.is_none() || extent.generation >= since
+    fn is_new(&mut self, extent: &Extent, window: u64) -> bool {
+        let (section, selection) = (Window::section_start(&self.chunk, window), self.engine.selection());
+        let since = self.since.max(selection.since_section(section));
+        let Some(generation) = extent.generation.filter(|generation| Some(*generation) < since) else { return true };
+        let is_unknown = !selection.may_have_seen(extent.range.start, generation);
+        self.local.unknown_extents += u64::from(is_unknown);
+        is_unknown
     }
 
     fn tree_block(&mut self, extent: &Extent, check: ParentCheck) {

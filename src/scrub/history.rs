@@ -1,9 +1,12 @@
 //! What is remembered of a file system between runs: when each block group was last looked at, how far an unfinished
 //! scrub has come, and which transaction the last finished one saw. Pure: somebody else stores it.
 
+use super::commit::Commit;
 use super::earlier::{Earlier, Part, PartDone};
-use crate::units::{Generation, Logical};
-use std::collections::{BTreeMap, BTreeSet};
+use super::extent_sample::ExtentSample;
+use super::outcome::{Status, Verdict};
+use crate::units::{DeviceId, Generation, Logical};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
@@ -28,10 +31,12 @@ pub enum Look {
 }
 
 /// The last scrub that got to its end and left nothing out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// The generation that it saw.
-    pub generation: Generation,
+    /// The commit that it saw.
+    pub commit: Commit,
+    /// The extents that there were.
+    pub seen: ExtentSample,
     /// When it ended.
     pub at: SystemTime,
 }
@@ -49,16 +54,45 @@ pub struct History {
     pub sitting: Option<Earlier>,
     /// The last one that is.
     pub finished: Option<Finished>,
+    /// The last runs, the newest last.
+    pub runs: VecDeque<PastRun>,
+}
+
+/// Runs that are remembered.
+const MAX_RUNS: usize = 12;
+
+/// What one run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastRun {
+    /// When it ended.
+    pub at: SystemTime,
+    /// How long it took, with the sittings before.
+    pub duration: Duration,
+    /// What it was told to look at, as typed; empty for everything.
+    pub parts: String,
+    /// Did it get to its end?
+    pub status: Status,
+    /// What it found.
+    pub verdict: Verdict,
+    /// The generation that it saw.
+    pub generation: Generation,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Bad copies found.
+    pub findings: u64,
+    /// Devices that were missing.
+    pub missing: Vec<DeviceId>,
 }
 
 impl History {
     /// Of a file system that was never looked at.
     pub fn new(fsid: Uuid) -> Self {
-        Self { fsid, block_groups: BTreeMap::new(), sections: BTreeMap::new(), sitting: None, finished: None }
+        let (block_groups, sections, runs) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        Self { fsid, block_groups, sections, sitting: None, finished: None, runs }
     }
 
-    /// A scrub of these parts begins anew: earlier sittings are forgotten.
-    pub fn begin(&mut self, parts: String, now: SystemTime) {
+    /// A scrub of these parts of `commit` begins anew: earlier sittings are forgotten.
+    pub fn begin(&mut self, parts: String, commit: Commit, now: SystemTime) {
         self.block_groups.values_mut().for_each(|visit| visit.in_sitting = false);
         self.sections.clear();
         self.sitting = Some(Earlier {
@@ -71,6 +105,8 @@ impl History {
             unsummed_bytes: 0,
             parts,
             superblocks_done: None,
+            commit,
+            seen: ExtentSample::default(),
         });
     }
 
@@ -108,19 +144,29 @@ impl History {
         }
         sitting.findings.extend(done.findings.iter().cloned());
         sitting.findings_omitted += done.findings_omitted;
+        sitting.seen.merge(&done.sample);
         sitting.bytes += done.bytes;
         sitting.unsummed_bytes += done.unsummed_bytes;
         sitting.duration = duration;
     }
 
-    /// The scrub has got to its end. With `everything`, nothing was left out, and later ones may build on it.
-    pub fn finish(&mut self, generation: Generation, now: SystemTime, everything: bool) {
+    /// The scrub has got to its end. With `everything`, nothing was left out, and later ones may build on it; `since_last`
+    /// where what was old was left to the last one.
+    pub fn finish(&mut self, now: SystemTime, everything: bool, since_last: bool) {
         self.block_groups.values_mut().for_each(|visit| visit.in_sitting = false);
         self.sections.clear();
-        self.sitting = None;
-        if everything {
-            self.finished = Some(Finished { generation, at: now });
+        let Some(Earlier { commit, mut seen, .. }) = self.sitting.take().filter(|_| everything) else { return };
+        if let Some(last) = self.finished.take().filter(|_| since_last) {
+            seen.merge(&last.seen);
         }
+        self.finished = Some(Finished { commit, seen, at: now });
+    }
+
+    /// A run has ended.
+    pub fn add_run(&mut self, run: PastRun) {
+        self.runs.push_back(run);
+        let surplus = self.runs.len().saturating_sub(MAX_RUNS);
+        self.runs.drain(..surplus);
     }
 
     /// The block groups that were not looked at for the longest time, never before ever, until they hold `percent` of all
@@ -148,7 +194,6 @@ impl History {
 mod tests {
     use super::*;
     use crate::scrub::tally::Counters;
-    use crate::units::DeviceId;
 
     fn seconds(s: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(s)
@@ -164,13 +209,14 @@ mod tests {
             findings_omitted: 1,
             bytes: 100,
             unsummed_bytes: 0,
+            sample: ExtentSample::default(),
         }
     }
 
     #[test]
     fn sittings_add_up() {
         let mut history = History::new(Uuid::nil());
-        history.begin(String::new(), seconds(1));
+        history.begin(String::new(), Commit::default(), seconds(1));
         history.add(&done(0, 7), Look::Whole, seconds(2), Duration::from_secs(1));
         history.add(&done(1 << 30, 7), Look::Whole, seconds(3), Duration::from_secs(2));
         let sitting = history.sitting.as_ref().unwrap();
@@ -182,21 +228,21 @@ mod tests {
     #[test]
     fn a_finished_scrub_leaves_nothing_to_resume() {
         let mut history = History::new(Uuid::nil());
-        history.begin(String::new(), seconds(1));
+        history.begin(String::new(), Commit::default(), seconds(1));
         history.add(&done(0, 7), Look::Whole, seconds(2), Duration::ZERO);
-        history.finish(Generation::new(7), seconds(3), true);
+        history.finish(seconds(3), true, false);
         assert!(history.sitting.is_none() && history.done().is_empty());
-        assert_eq!(history.finished.map(|f| f.generation), Some(Generation::new(7)));
+        assert_eq!(history.finished.map(|f| f.at), Some(seconds(3)));
     }
 
     #[test]
     fn a_sample_takes_the_oldest_first() {
         let used: BTreeMap<Logical, u64> = (0..4).map(|n| (Logical::new(n), 25)).collect();
         let mut history = History::new(Uuid::nil());
-        history.begin(String::new(), seconds(0));
+        history.begin(String::new(), Commit::default(), seconds(0));
         history.add(&done(0, 1), Look::Whole, seconds(9), Duration::ZERO);
         history.add(&done(1, 1), Look::Whole, seconds(5), Duration::ZERO);
-        history.finish(Generation::new(1), seconds(9), false);
+        history.finish(seconds(9), false, false);
         let starts = |percent| history.oldest(&used, percent).iter().map(|at| at.raw()).collect::<Vec<_>>();
         assert_eq!(starts(50.0), [2, 3]);
         assert_eq!(starts(51.0), [1, 2, 3]);
@@ -208,11 +254,11 @@ mod tests {
     fn a_partial_look_makes_nothing_younger() {
         let used: BTreeMap<Logical, u64> = (0..2).map(|n| (Logical::new(n), 50)).collect();
         let mut history = History::new(Uuid::nil());
-        history.begin(String::new(), seconds(0));
+        history.begin(String::new(), Commit::default(), seconds(0));
         history.add(&done(0, 1), Look::Whole, seconds(5), Duration::ZERO);
         history.add(&done(1, 1), Look::Partial, seconds(6), Duration::ZERO);
         history.add(&done(0, 1), Look::Partial, seconds(9), Duration::ZERO);
-        history.finish(Generation::new(1), seconds(9), false);
+        history.finish(seconds(9), false, false);
         assert_eq!(history.oldest(&used, 50.0), BTreeSet::from([Logical::new(1)]));
         assert_eq!(history.block_groups[&Logical::new(0)].checked, Some(seconds(5)));
     }
@@ -221,7 +267,7 @@ mod tests {
     fn a_sample_that_is_gone_on_with_stays_the_same() {
         let used: BTreeMap<Logical, u64> = (0..4).map(|n| (Logical::new(n), 25)).collect();
         let mut history = History::new(Uuid::nil());
-        history.begin(String::new(), seconds(0));
+        history.begin(String::new(), Commit::default(), seconds(0));
         let before = history.oldest(&used, 50.0);
         history.add(&done(0, 1), Look::Whole, seconds(9), Duration::ZERO);
         assert_eq!(history.oldest(&used, 50.0), before);

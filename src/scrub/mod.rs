@@ -7,12 +7,15 @@
 mod accounts;
 mod ahead;
 mod allocation;
+pub mod commit;
 mod compare;
 mod contradictions;
 mod dispatch;
+mod doubtful_sums;
 pub mod earlier;
 mod engine;
 mod excerpt;
+pub mod extent_sample;
 mod extra;
 mod fallback;
 pub mod finding;
@@ -47,7 +50,7 @@ mod window;
 
 pub use progress::Progress;
 pub use run::{describe, scrub, scrub_and_mend, scrub_on};
-pub use selection::{Copies, Kinds, Selection};
+pub use selection::{Copies, Kinds, Selected, Selection};
 pub use still::{settle, settle_sittings};
 pub use whose::owners_of;
 

@@ -68,26 +68,30 @@ fn zoned(fs: &Filesystem) -> impl Iterator<Item = String> + '_ {
 pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overflow: bool) -> Vec<String> {
     let sectorsize = u64::from(fs.geometry().sectorsize());
     let mut notes = tally.notes.clone();
-    let mut count = |number: u64, text: &str| {
+    let mut count = |number: u64, (one, several): (&str, &str), text: &str| {
         if number > 0 {
-            notes.push(format!("{number} {text}"));
+            let unit = if number == 1 { one } else { several };
+            notes.push(format!("{number} {unit} {text}"));
         }
     };
     let compared = tally.unsummed_bytes.saturating_sub(tally.uncompared_bytes);
-    count(compared, "bytes of data have no checksum: their copies were compared with each other, no more");
-    let alone = "bytes of data have no checksum and one copy that is there: they were read, and nothing tells whether they are right";
-    count(tally.uncompared_bytes, alone);
-    let beyond =
-        "extent items of tree blocks name a generation beyond the super block's: it was not held against the blocks";
-    count(tally.beyond_newest, beyond);
+    let unsummed = ("byte of data has", "bytes of data have");
+    count(compared, unsummed, "no checksum: their copies were compared with each other, no more");
+    let alone = "no checksum and one copy that is there: they were read, and nothing tells whether they are right";
+    count(tally.uncompared_bytes, unsummed, alone);
+    let beyond = "a generation beyond the super block's: it was not held against the blocks";
+    let items = ("extent item of a tree block names", "extent items of tree blocks name");
+    count(tally.beyond_newest, items, beyond);
     // What an interrupted run did not come to look like sums without extents.
     let orphan_sums = if status == Status::Finished { tally.orphan_sums } else { 0 };
     count(
         orphan_sums,
-        &format!("sectors of {sectorsize} bytes have a checksum but no extent: left over, no damage to data"),
+        (&format!("sector of {sectorsize} bytes has"), &format!("sectors of {sectorsize} bytes have")),
+        "a checksum but no extent: left over, no damage to data",
     );
-    count(tally.unjudged_parity, "full stripes hold something that is lost: their parity was not judged");
-    count(tally.ignored_extents, "extent items make no sense and were passed over");
+    let units = ("full stripe holds", "full stripes hold");
+    count(tally.unjudged_parity, units, "something that is lost: the parity was not judged");
+    count(tally.ignored_extents, ("extent item makes", "extent items make"), "no sense, passed over");
     notes.extend(tally.marks.sentences());
     if had_overflow {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
@@ -138,7 +142,8 @@ fn mixed_profiles(fs: &Filesystem) -> Vec<String> {
                 .iter()
                 .map(|(profile, Kept { block_groups, bytes, on })| {
                     let on: Vec<String> = on.iter().map(ToString::to_string).collect();
-                    format!("{profile} ({block_groups} block groups, {bytes} bytes, on devid {})", on.join(" and "))
+                    let groups = if *block_groups == 1 { "block group" } else { "block groups" };
+                    format!("{profile} ({block_groups} {groups}, {bytes} bytes, on devid {})", on.join(" and "))
                 })
                 .collect();
             format!("{kind} exists in profiles {}: not all of it has the same redundancy", list.join(" and "))

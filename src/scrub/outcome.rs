@@ -1,6 +1,7 @@
 //! The result of a scrub or repair as plain values; `report` renders them, `bin` maps them to an exit code.
 
 use super::finding::Finding;
+use super::selection::Selected;
 use super::tally::Counters;
 use crate::checksum::ChecksumType;
 use crate::owners::OwnerTable;
@@ -61,6 +62,8 @@ pub struct DeviceOutcome {
     pub devid: DeviceId,
     /// As given by the user; empty for a missing member.
     pub path: PathBuf,
+    /// Was anything of it looked at, as far as it goes?
+    pub is_read: bool,
     /// Allocated bytes on this member.
     pub bytes_total: u64,
     /// Its counts.
@@ -89,6 +92,8 @@ pub enum Behind {
 pub struct ScrubOutcome {
     /// The file system.
     pub filesystem: FilesystemInfo,
+    /// What it was asked to look at.
+    pub selected: Selected,
     /// Whether it got to the end.
     pub status: Status,
     /// The worst of what was found.
@@ -113,8 +118,24 @@ pub struct ScrubOutcome {
     pub broken_links: BTreeSet<Logical>,
     /// Members that missed transactions and cannot be called current, whatever is corrected.
     pub behind: BTreeMap<DeviceId, Behind>,
+    /// Extents that are older than what was looked at and that were not there when the older ones were looked at.
+    pub unknown_extents: u64,
     /// Who owns what the findings are about; empty until somebody looks ([`super::owners_of`]).
     pub owners: OwnerTable,
     /// What an administrator should know beside the findings, one lowercase line each.
     pub notes: Vec<String>,
+}
+
+impl ScrubOutcome {
+    /// True where everything there is was looked at.
+    pub fn is_complete(&self) -> bool {
+        self.status == Status::Finished && self.selected.is_everything()
+    }
+}
+
+impl DeviceOutcome {
+    /// False for a device that was not read, where nothing is said of what is on it.
+    pub fn tells_something(&self) -> bool {
+        self.is_read || self.counters != Counters::default()
+    }
 }

@@ -11,7 +11,7 @@ use super::mend::Mending;
 use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
 use super::relink::report_broken_links;
-use super::selection::{Copies, Kinds};
+use super::selection::{Copies, Kinds, Selected};
 use super::sink::Tally;
 use super::supers::scrub_supers;
 use super::tally::Counters;
@@ -113,17 +113,21 @@ impl Run<'_> {
         let expected_sum = expected_sum.saturating_add(bytes_before);
         let bytes_total = if status == Status::Finished { tally.bytes } else { expected_sum.max(tally.bytes) };
         let behind = behind(self.fs, &tally, status, is_partial);
-        let devices = devices(self.fs, &tally, &expected);
+        let is_of_findings = places.is_some() || selection.places.is_some();
+        let selected = Selected { is_of_findings, ..selection.selected() };
+        let devices = devices(self.fs, &tally, &expected, &selected);
         let mut totals = Counters::default();
         for device in &devices {
             totals.add(&device.counters);
         }
-        let (worst, bytes_scrubbed) = (tally.worst, tally.bytes);
+        let (worst, bytes_scrubbed, unknown_extents) = (tally.worst, tally.bytes, tally.unknown_extents);
         let broken_links = std::mem::take(&mut tally.broken_links);
         let (findings, findings_omitted) = tally.findings.into_sorted();
+        notes.extend(super::doubtful_sums::notes(&findings));
         let before = self.earlier.map(|earlier| (earlier.started, earlier.duration));
         Ok(ScrubOutcome {
             filesystem: describe(self.fs),
+            selected,
             status,
             verdict: verdict(self.fs, worst),
             started: before.map_or(now, |(started, _)| started),
@@ -136,6 +140,7 @@ impl Run<'_> {
             findings_omitted,
             broken_links,
             behind,
+            unknown_extents,
             owners: OwnerTable::default(),
             notes,
         })
@@ -234,6 +239,7 @@ impl Run<'_> {
             findings_omitted,
             bytes: tally.bytes,
             unsummed_bytes: tally.unsummed_bytes,
+            sample: tally.sample.clone(),
         });
     }
 }
@@ -289,12 +295,18 @@ fn verdict(fs: &Filesystem, worst: Option<RepairState>) -> Verdict {
 }
 
 /// One line per member, and one per missing member.
-fn devices(fs: &Filesystem, tally: &Tally, expected: &BTreeMap<DeviceId, u64>) -> Vec<DeviceOutcome> {
+fn devices(
+    fs: &Filesystem,
+    tally: &Tally,
+    expected: &BTreeMap<DeviceId, u64>,
+    selected: &Selected,
+) -> Vec<DeviceOutcome> {
     let outcome = |devid: DeviceId, path: PathBuf| {
         let counters = tally.devices.get(&devid).copied().unwrap_or_default();
         let scrubbed = counters.data_bytes_scrubbed + counters.tree_bytes_scrubbed;
         let bytes_total = expected.get(&devid).copied().unwrap_or(0).max(scrubbed);
-        DeviceOutcome { devid, path, bytes_total, counters }
+        let is_read = fs.device(devid).is_some() && selected.has_any_of(devid);
+        DeviceOutcome { devid, path, is_read, bytes_total, counters }
     };
     let present = fs.members().map(|member| outcome(member.devid(), member.path().to_owned()));
     let missing = fs.set().missing().iter().map(|item| outcome(item.devid, PathBuf::new()));

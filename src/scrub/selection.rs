@@ -1,10 +1,12 @@
 //! Which part of a file system a scrub looks at. What is left out is not judged, and the report says what was.
 
+use super::extent_sample::ExtentSample;
 use super::finding::FindingKind;
 use super::mend::Places;
 use crate::units::{DeviceId, Generation, Logical};
 use crate::volume::{Chunk, Layout};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 bitflags::bitflags! {
     /// Kinds of blocks.
@@ -51,6 +53,45 @@ pub struct Selection {
     pub done: BTreeMap<Logical, Generation>,
     /// The same for sections of block groups that are not done as a whole.
     pub done_sections: BTreeMap<Logical, Generation>,
+    /// What was seen by whoever has looked at what is passed over as old; `None` where that is not known or does not matter.
+    pub seen: Option<Arc<ExtentSample>>,
+}
+
+/// What a run was asked to look at, in one sitting or several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// Kinds of blocks.
+    pub kinds: Kinds,
+    /// Copies of each block.
+    pub copies: Copies,
+    /// Only what was written in this transaction or later.
+    pub since: Option<Generation>,
+    /// Only the surroundings of what an earlier report found.
+    pub is_of_findings: bool,
+    /// Only so many block groups.
+    pub block_groups: Option<u64>,
+}
+
+impl Selected {
+    /// Everything.
+    pub const ALL: Self =
+        Self { kinds: Kinds::all(), copies: Copies::All, since: None, is_of_findings: false, block_groups: None };
+
+    /// True where nothing was left out.
+    pub fn is_everything(&self) -> bool {
+        *self == Self::ALL
+    }
+
+    /// Was anything on this device to be read?
+    pub fn has_any_of(&self, devid: DeviceId) -> bool {
+        !matches!(self.copies, Copies::OnDevice(only) if only != devid)
+    }
+
+    /// Was all of this device to be read?
+    pub fn has_all_of(&self, devid: DeviceId) -> bool {
+        let copies = if self.copies == Copies::OnDevice(devid) { Copies::All } else { self.copies };
+        Self { copies, ..*self }.is_everything()
+    }
 }
 
 impl Default for Selection {
@@ -64,11 +105,23 @@ impl Default for Selection {
             block_groups: None,
             done: BTreeMap::new(),
             done_sections: BTreeMap::new(),
+            seen: None,
         }
     }
 }
 
 impl Selection {
+    /// What is asked for, whatever earlier sittings have seen of it.
+    pub fn selected(&self) -> Selected {
+        Selected {
+            kinds: self.kinds,
+            copies: self.copies,
+            since: self.since,
+            is_of_findings: self.places.is_some(),
+            block_groups: self.block_groups.as_ref().map(|groups| groups.len() as u64),
+        }
+    }
+
     /// True where nothing is left out.
     pub fn is_everything(&self) -> bool {
         self.kinds == Kinds::all()
@@ -137,6 +190,11 @@ impl Selection {
     /// The first generation that is looked at in a chunk; `None` where age does not matter.
     pub(super) fn since_in(&self, chunk: &Chunk) -> Option<Generation> {
         self.since.max(self.done.get(&chunk.start()).copied().map(after))
+    }
+
+    /// Was this old extent seen, as far as is known?
+    pub(super) fn may_have_seen(&self, start: Logical, generation: Generation) -> bool {
+        self.seen.as_ref().is_none_or(|seen| seen.may_have(start, generation))
     }
 
     /// The same for the section of a chunk that starts here.

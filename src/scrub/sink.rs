@@ -2,6 +2,7 @@
 //! unfinished one can be left out of a checkpoint; order of arrival does not change what comes out.
 
 use super::accounts::Account;
+use super::extent_sample::ExtentSample;
 use super::finding::{Finding, FindingKind, Problem, RepairState};
 use super::links::Links;
 use super::mend::Mends;
@@ -111,6 +112,10 @@ pub(super) struct Tally {
     pub(super) unjudged_parity: u64,
     /// What a vendor's kernel has written into right tree blocks.
     pub(super) marks: PrivateMarks,
+    /// The extents that were gone through.
+    pub(super) sample: ExtentSample,
+    /// Extents that are old and were not seen by whoever has looked at the old ones.
+    pub(super) unknown_extents: u64,
     /// Bytes read.
     pub(super) bytes: u64,
     /// Right bytes for bad ones; leaves the tally with its window.
@@ -191,6 +196,8 @@ impl Tally {
         other.unsummed.into_iter().for_each(|at| self.note_unsummed(at));
         self.unjudged_parity += other.unjudged_parity;
         self.marks.append(&other.marks);
+        self.sample.merge(&other.sample);
+        self.unknown_extents += other.unknown_extents;
         self.bytes += other.bytes;
         self.lost.extend(other.lost);
         self.notes.extend(other.notes);

@@ -4,6 +4,7 @@
 //! Noticed are commits. What is written between two of them cannot be seen from outside; it lies where the last commit
 //! refers to nothing, except for data without copy on write.
 
+use super::earlier::Earlier;
 use super::finding::{Finding, Problem};
 use super::mend::Places;
 use super::outcome::{ScrubOutcome, Status};
@@ -53,17 +54,17 @@ pub fn settle(
 }
 
 /// Judges the findings of a scrub in several sittings again where the file system has moved on between them: the earliest
-/// of its looks saw it in generation `then`.
+/// of its looks saw it in generation `then`. Where it has not, what earlier sittings found may have been corrected.
 pub fn settle_sittings(
     fs: &Filesystem,
     options: &ScrubOptions,
     progress: &Progress,
     outcome: &mut ScrubOutcome,
-    then: Generation,
+    (earlier, then): (&Earlier, Generation),
 ) -> Result<(), ScrubError> {
     let now = fs.superblock().generation();
     if now <= then {
-        return Ok(());
+        return settle_corrected(fs, options, progress, outcome, earlier);
     }
     let before = outcome.findings.len();
     let is_judged = outcome.status == Status::Finished && before > 0;
@@ -77,6 +78,36 @@ pub fn settle_sittings(
         outcome
             .notes
             .push(format!("the findings were judged again as of generation {now}: {after} of {before} are left"));
+    }
+    Ok(())
+}
+
+/// Judges the findings again where earlier sittings have some: a repair does not change the generation.
+fn settle_corrected(
+    fs: &Filesystem,
+    options: &ScrubOptions,
+    progress: &Progress,
+    outcome: &mut ScrubOutcome,
+    earlier: &Earlier,
+) -> Result<(), ScrubError> {
+    if outcome.status != Status::Finished || earlier.findings.is_empty() {
+        return Ok(());
+    }
+    let mut again = outcome.clone();
+    judge_again(fs, options, progress, &mut again)?;
+    let (before, after) = (outcome.findings.len(), again.findings.len());
+    let places = |outcome: &ScrubOutcome| -> Vec<_> {
+        outcome.findings.iter().map(|finding| (finding.sort_key(), finding.repair)).collect()
+    };
+    if places(&again) != places(outcome) || again.status != outcome.status {
+        *outcome = again;
+        let of = format!("{after} of {before} are left");
+        outcome
+            .notes
+            .push(format!("what earlier sittings found was judged again, for it may have been corrected: {of}"));
+    }
+    if earlier.findings_omitted > 0 {
+        outcome.notes.push("findings of earlier sittings that are not listed were not judged again".to_owned());
     }
     Ok(())
 }

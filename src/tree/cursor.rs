@@ -30,6 +30,9 @@ struct Step {
     slot: usize,
 }
 
+/// Whether the block that starts here was there in this generation.
+pub type IsKnown<'s> = &'s (dyn Fn(Logical, Generation) -> bool + Sync);
+
 /// A forward cursor. Holds one block per level of the tree.
 pub struct Cursor<'s, S: BlockSource + ?Sized> {
     source: &'s S,
@@ -37,12 +40,14 @@ pub struct Cursor<'s, S: BlockSource + ?Sized> {
     path: Vec<Step>,
     lost: Vec<LostSubtree>,
     since: Option<Generation>,
+    is_known: Option<IsKnown<'s>>,
+    unknown: u64,
 }
 
 impl<'s, S: BlockSource + ?Sized> Cursor<'s, S> {
     /// A cursor on `root`, standing nowhere until [`Self::seek`].
     pub fn new(source: &'s S, root: TreeRoot) -> Self {
-        Self { source, root, path: Vec::new(), lost: Vec::new(), since: None }
+        Self { source, root, path: Vec::new(), lost: Vec::new(), since: None, is_known: None, unknown: 0 }
     }
 
     /// Passes over subtrees that have not changed since before generation `since`. Items older than that may still be
@@ -51,6 +56,18 @@ impl<'s, S: BlockSource + ?Sized> Cursor<'s, S> {
     pub fn since(mut self, since: Option<Generation>) -> Self {
         self.since = since;
         self
+    }
+
+    /// Passes over old subtrees only where their block is known.
+    #[must_use]
+    pub fn where_known(mut self, is_known: Option<IsKnown<'s>>) -> Self {
+        self.is_known = is_known;
+        self
+    }
+
+    /// Old subtrees so far that were not passed over, for their block is not known.
+    pub fn unknown(&self) -> u64 {
+        self.unknown
     }
 
     /// Moves to the first item at or above `key`.
@@ -151,8 +168,11 @@ impl<'s, S: BlockSource + ?Sized> Cursor<'s, S> {
             return None;
         };
         if self.since.is_some_and(|since| ptr.generation < since) {
-            self.path.last_mut()?.slot += 1;
-            return None;
+            if self.is_known.is_none_or(|is_known| is_known(ptr.child, ptr.generation)) {
+                self.path.last_mut()?.slot += 1;
+                return None;
+            }
+            self.unknown += 1;
         }
         let check = block.child_check(&ptr);
         self.source.expect(&mut (step.slot..block.len()).filter_map(|slot| {

@@ -9,7 +9,7 @@ pub mod source;
 pub mod walk;
 
 pub use block::{BadBlock, ParentCheck, TreeBlock, TreeGeometry};
-pub use cursor::{Cursor, LostSubtree};
+pub use cursor::{Cursor, IsKnown, LostSubtree};
 pub use prefetch::{CopySource, Prefetch, Stream, prefetch};
 pub use readahead::ReadaheadMode;
 pub use seen::SeenBlocks;

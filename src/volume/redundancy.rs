@@ -1,6 +1,7 @@
 //! What there is per profile, and what the loss of devices would cost. Pure: chunks in, tables out; nothing is read.
 //!
-//! Whole block groups are counted, used or not: which extents lie in the lost part is a question to the trees.
+//! Whole block groups are counted, but for those that hold nothing: which extents lie in the lost part is a question to
+//! the trees.
 
 use super::chunk::Chunk;
 use super::profile::{Layout, Profile};
@@ -114,7 +115,7 @@ struct Shape {
 }
 
 impl Redundancy {
-    /// `present` and `missing` are all members.
+    /// `present` and `missing` are all members. A chunk that holds nothing is best left out: nothing is lost with it.
     pub fn new<'a>(chunks: impl IntoIterator<Item = &'a Chunk>, present: &[DeviceId], missing: &[DeviceId]) -> Self {
         let mut shapes = BTreeMap::new();
         for chunk in chunks {
@@ -127,6 +128,11 @@ impl Redundancy {
         present.sort_unstable();
         present.dedup();
         Self { shapes, present, missing: missing.iter().copied().collect() }
+    }
+
+    /// What is lost already, with the devices that are missing.
+    pub fn now(&self) -> Loss {
+        self.loss(&[])
     }
 
     /// The losses of one device, of two, ... up to `most`, ending with the first number that costs something.

@@ -25,7 +25,7 @@ use uuid::Uuid;
 /// How strict to be about devices that do not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetOptions {
-    /// Go on without missing devices, and pass over those that do not belong.
+    /// Go on without missing devices, and pass over those that are no member of any file system.
     pub degraded: bool,
 }
 
@@ -43,8 +43,8 @@ pub struct DeviceSet {
 }
 
 impl DeviceSet {
-    /// Reads the super blocks of all devices and finds the file system they belong to: with `degraded` the one that most
-    /// belong to (of equals the first given), else the only one. A stale member is used, a copy of a member never.
+    /// Reads the super blocks of all devices and finds the file system they belong to, which must be one: whoever gives a
+    /// member of another wants it looked at. A stale member is used, a copy of a member never.
     pub fn assemble(opened: Vec<Opened>, options: SetOptions) -> Result<Self, SetError> {
         refuse_same_files(&opened)?;
         let mut warnings = Vec::new();
@@ -62,9 +62,7 @@ impl DeviceSet {
         let (seeds, foreign): (Vec<_>, Vec<_>) = others.into_iter().partition(|member| member.is_seed());
         refuse_clones(&members)?;
         refuse_clones(&seeds)?;
-        for other in &foreign {
-            warnings.push(reject_foreign(other, &members, fsid, options)?);
-        }
+        foreign.iter().try_for_each(|other| refuse_foreign(other, &members, fsid))?;
         let newest = members.iter().min_by_key(|member| rank(member)).ok_or(SetError::Empty)?;
         let superblock = newest.superblock().clone();
         let mut set = Self { options, members, seeds, missing: Vec::new(), warnings, superblock };
@@ -91,10 +89,8 @@ impl DeviceSet {
     pub fn reconcile(&mut self, dev_items: &[DevItem]) -> Result<(), SetError> {
         let seeds = std::mem::take(&mut self.seeds);
         let (used_seeds, foreign): (Vec<_>, Vec<_>) = seeds.into_iter().partition(|seed| is_listed(seed, dev_items));
-        for other in &foreign {
-            let warning = reject_foreign(other, &self.members, self.superblock.fsid(), self.options)?;
-            self.warnings.push(warning);
-        }
+        let fsid = self.superblock.fsid();
+        foreign.iter().try_for_each(|other| refuse_foreign(other, &self.members, fsid))?;
         let (members, unlisted): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.members).into_iter().partition(|member| is_listed(member, dev_items));
         (self.members, self.seeds) = (members, used_seeds);
@@ -281,18 +277,10 @@ fn chosen_fsid(probed: &[Arc<Member>]) -> Option<Uuid> {
     votes().collect::<Vec<_>>().into_iter().rev().max_by_key(count)
 }
 
-fn reject_foreign(
-    other: &Member,
-    members: &[Arc<Member>],
-    fsid: Uuid,
-    options: SetOptions,
-) -> Result<SetWarning, SetError> {
-    let (path, have) = (other.path().to_owned(), other.fsid());
-    if options.degraded {
-        return Ok(SetWarning::Foreign { path, have, expect: fsid });
-    }
+fn refuse_foreign(other: &Member, members: &[Arc<Member>], fsid: Uuid) -> Result<(), SetError> {
     let first = members.first().map(|member| member.path().to_owned()).unwrap_or_default();
-    Err(SetError::TwoFilesystems { first, first_fsid: fsid, second: path, second_fsid: have })
+    let (second, second_fsid) = (other.path().to_owned(), other.fsid());
+    Err(SetError::TwoFilesystems { first, first_fsid: fsid, second, second_fsid })
 }
 
 #[cfg(test)]

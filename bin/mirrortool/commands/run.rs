@@ -3,11 +3,9 @@
 
 use crate::job_outcome::JobOutcome;
 use crate::jobs::{Job, JobFile, Reports};
-use crate::{exit, output};
+use crate::{exit, members, output};
 use anyhow::Context as _;
-use mirrortool::device::{IoEngine, open_read};
-use mirrortool::format::Superblock;
-use mirrortool::units::Physical;
+use mirrortool::report::count_of;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
@@ -21,7 +19,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use time::{OffsetDateTime, UtcOffset, macros::format_description};
-use uuid::Uuid;
 
 /// How often a waiting run looks whether it was told to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -52,7 +49,8 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         anyhow::bail!("{}: there is no job {unknown}", args.file.display());
     }
     if args.check {
-        output::print(format!("{}: {} jobs, no mistake\n", args.file.display(), file.jobs.len()).as_bytes())?;
+        let jobs = count_of(file.jobs.len() as u64, "job", "jobs");
+        output::print(format!("{}: {jobs}, no mistake\n", args.file.display()).as_bytes())?;
         return Ok(exit::GOOD);
     }
     let told_to_end = Arc::new(AtomicBool::new(false));
@@ -101,7 +99,7 @@ impl Runner<'_> {
     fn run(&self, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
         let started = Instant::now();
         let report = self.file.reports.as_ref().map(|reports| report_path(reports, &self.job.name, utc_offset));
-        let result = members(self.job).and_then(|members| self.command(&members, report.as_deref()));
+        let result = members::of_job(self.job).and_then(|members| self.command(&members, report.as_deref()));
         let (code, stdout, stderr) = match result {
             Ok(done) => (exit::Code::of_process(done.status), done.stdout, done.stderr),
             Err(error) => (exit::FAILED, Vec::new(), format!("mirrortool: {error:#}\n").into_bytes()),
@@ -183,48 +181,6 @@ impl Runner<'_> {
     }
 }
 
-/// The members of a job: what its patterns name, or all block devices, and of them those of its file system.
-fn members(job: &Job) -> anyhow::Result<Vec<PathBuf>> {
-    let candidates = if job.members.is_empty() { block_devices()? } else { named(&job.members)? };
-    let Some(uuid) = job.uuid else { return Ok(candidates) };
-    let members: Vec<_> = candidates.into_iter().filter(|path| fsid_of(path) == Some(uuid)).collect();
-    anyhow::ensure!(!members.is_empty(), "no member of the btrfs {uuid} was found");
-    Ok(members)
-}
-
-/// What the patterns name. A pattern that names nothing stays as it is, so that the command says what is missing.
-fn named(patterns: &[String]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut members = Vec::new();
-    for pattern in patterns {
-        let before = members.len();
-        for path in glob::glob(pattern)? {
-            members.push(path?);
-        }
-        if members.len() == before {
-            members.push(pattern.into());
-        }
-    }
-    Ok(members)
-}
-
-/// The nodes in `/dev` of all block devices the kernel knows.
-fn block_devices() -> anyhow::Result<Vec<PathBuf>> {
-    let folder = "/sys/class/block";
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {folder}"))?;
-    let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
-    let mut nodes: Vec<_> = names.map(|name| Path::new("/dev").join(name)).filter(|node| node.exists()).collect();
-    nodes.sort();
-    Ok(nodes)
-}
-
-/// The file system a device says it belongs to; `None` where it says none or cannot be read.
-fn fsid_of(path: &Path) -> Option<Uuid> {
-    let at = Physical::new(64 << 10);
-    let mut bytes = [0; 4096];
-    open_read(path, IoEngine::Buffered).ok()?.read_at(at, &mut bytes).ok()?;
-    Superblock::parse(&bytes, at).ok().map(|superblock| superblock.fsid())
-}
-
 fn report_path(reports: &Reports, job: &str, utc_offset: UtcOffset) -> PathBuf {
     let format = format_description!("[year][month][day]T[hour][minute][second]");
     let date = OffsetDateTime::now_utc().to_offset(utc_offset).format(format).unwrap_or_default();
@@ -284,16 +240,5 @@ mod tests {
         assert_eq!(sum(&jobs).as_deref(), Some(line));
         assert_eq!(sum(&[("a", exit::GOOD), ("b", exit::GOOD)]), None);
         assert_eq!(sum(&[("b", exit::FAILED)]), None, "it is told above");
-    }
-
-    #[test]
-    fn a_pattern_that_names_nothing_is_left_for_the_command_to_complain_about() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        for name in ["b.img", "a.img", "c.txt"] {
-            fs::write(dir.path().join(name), "").expect("writable");
-        }
-        let pattern = |name: &str| dir.path().join(name).display().to_string();
-        let found = named(&[pattern("*.img"), pattern("none-*")]).expect("good patterns");
-        assert_eq!(found, [dir.path().join("a.img"), dir.path().join("b.img"), dir.path().join("none-*")]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::options::{Format, InputOptions, ReadPolicyOption};
 use crate::{exit, output};
 use mirrortool::filesystem::Filesystem;
-use mirrortool::owners::subvolume_losses;
+use mirrortool::owners::{lost_now, subvolume_losses};
 use mirrortool::repair::check_same_history;
 use mirrortool::report::{
     Encoding, Inventory, Member, MemberState, subvolume_name, write_inventory_document, write_inventory_text,
@@ -51,7 +51,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
 /// Adds which subvolumes are hit by each combination that costs something.
 fn look_at_subvolumes(filesystem: &Filesystem, inventory: &mut Inventory) {
     let losses = inventory.rounds.iter().flat_map(|round| &round.losses).filter(|loss| !loss.is_harmless());
-    let devids: Vec<_> = losses.map(|loss| loss.devids.clone()).collect();
+    let now = (!inventory.filesystem.missing_devids.is_empty()).then(Vec::new);
+    let devids: Vec<_> = now.into_iter().chain(losses.map(|loss| loss.devids.clone())).collect();
     let known = subvolume_losses(filesystem, &devids);
     inventory.subvolumes = devids.into_iter().zip(known.hit).collect();
     inventory.notes.extend(known.not_seen.iter().map(|(subvolume, blocks)| {
@@ -64,6 +65,10 @@ fn inventory(filesystem: &Filesystem) -> Inventory {
     let info = describe(filesystem);
     let present: Vec<DeviceId> = filesystem.members().map(|member| member.devid()).collect();
     let chunks = || filesystem.chunks().iter();
+    let used: BTreeMap<_, _> =
+        filesystem.block_groups().iter().filter_map(|group| Some((group.start, group.used_bytes?))).collect();
+    // With an empty one nothing is lost.
+    let filled = || chunks().filter(|chunk| used.get(&chunk.start()) != Some(&0));
     // Where a member is older, it takes reading the trees to know: that is for a scrub.
     let newest = filesystem.superblock().generation();
     let is_even = filesystem.members().all(|member| member.is_seed() || member.generation() == newest);
@@ -74,7 +79,8 @@ fn inventory(filesystem: &Filesystem) -> Inventory {
     Inventory {
         members: members(filesystem),
         groups: group_sums(chunks()),
-        rounds: Redundancy::new(chunks(), &present, &info.missing_devids).rounds(MAX_LOST_DEVICES),
+        lost_now: lost_now(filesystem),
+        rounds: Redundancy::new(filled(), &present, &info.missing_devids).rounds(MAX_LOST_DEVICES),
         subvolumes: BTreeMap::new(),
         notes: warnings.chain(contradictions).collect(),
         filesystem: info,

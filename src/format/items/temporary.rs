@@ -98,6 +98,8 @@ pub struct DevReplaceItem {
     pub cursor_right: Physical,
     /// How far it is.
     pub state: DevReplaceState,
+    /// When it began, in seconds since 1970.
+    pub time_started: u64,
 }
 
 impl DevReplaceItem {
@@ -121,6 +123,7 @@ impl DevReplaceItem {
             cursor_left: Physical::new(raw.cursor_left.get()),
             cursor_right: Physical::new(raw.cursor_right.get()),
             state,
+            time_started: raw.time_started.get(),
         })
     }
 

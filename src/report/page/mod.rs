@@ -10,7 +10,7 @@ mod tests;
 
 use super::device_map::{CELLS, Cell, Contents, DeviceMap, Worst};
 use super::document::WriteError;
-use super::{Report, human, text};
+use super::{Report, human, selected, text};
 use crate::owners::printable;
 use crate::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use crate::scrub::tally::Counters;
@@ -108,6 +108,7 @@ impl Body<'_> {
             ("Label", printable(info.label.as_bytes())),
             ("Command", self.report.command.to_owned()),
             ("Status", status.to_owned()),
+            ("Selected", selected::phrase(&outcome.selected).unwrap_or_default()),
             ("Started", human::date(outcome.started, self.options.utc_offset)),
             ("Duration", human::clock(outcome.duration)),
             ("Read", format!("{} of {}", human::size(outcome.bytes_scrubbed), human::size(outcome.bytes_total))),
@@ -197,6 +198,12 @@ impl Body<'_> {
             let bad = c.read_errors + c.csum_errors + c.verify_errors + c.super_errors + c.parity_errors;
             let path = device.path.display().to_string();
             let path = if path.is_empty() { "missing" } else { &path };
+            if !device.tells_something() {
+                let cells = "<td></td>".repeat(5);
+                write!(f, "<tr><td>{}</td><td class=\"path\">{}</td>", device.devid, Text(path))?;
+                writeln!(f, "<td>not read</td>{cells}</tr>")?;
+                continue;
+            }
             let read = c.data_bytes_scrubbed.saturating_add(c.tree_bytes_scrubbed);
             write!(f, "<tr><td>{}</td><td class=\"path\">{}</td>", device.devid, Text(path))?;
             write!(f, "<td>{}</td><td>{}</td><td>{bad}</td>", human::size(device.bytes_total), human::size(read))?;
@@ -244,6 +251,9 @@ fn verdict(outcome: &ScrubOutcome) -> (&'static str, String) {
     match outcome.verdict {
         Verdict::Clean if is_interrupted => {
             ("partial", "Stopped before the end: nothing bad in the part that was read".into())
+        }
+        Verdict::Clean if !outcome.selected.is_everything() => {
+            ("partial", "Only a part was looked at: nothing bad in it".into())
         }
         Verdict::Clean => ("good", "No errors found".into()),
         Verdict::Corrected if is_interrupted => {

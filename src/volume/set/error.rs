@@ -93,16 +93,6 @@ pub enum SetWarning {
         /// What it is instead.
         why: NotBtrfs,
     },
-    /// A device is of another file system and is not used.
-    #[error("{path}: belongs to file system {have}, not to {expect}, not used", path = .path.display())]
-    Foreign {
-        /// The device.
-        path: PathBuf,
-        /// Its file system.
-        have: Uuid,
-        /// The file system at hand.
-        expect: Uuid,
-    },
     /// A device missed transactions. It is used: its checksums tell what is old.
     #[error("{path}: is stale, devid {devid} is at generation {have}, the file system at {expect}", path = .path.display())]
     Stale {
