@@ -16,6 +16,7 @@ mod jobs;
 mod options;
 mod output;
 mod priority;
+mod rebuilding;
 mod repairing;
 mod selecting;
 mod sittings;
@@ -62,6 +63,7 @@ fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Scrub(args) => commands::scrub::run(&args, utc_offset),
         Command::Repair(args) => commands::repair::run(&args, utc_offset),
+        Command::Rebuild(args) => commands::rebuild::run(&args, utc_offset),
         Command::Show(args) => commands::show::run(&args),
         Command::PolicyBench(args) => commands::policy_bench::run(&args),
         Command::LayoutBench(args) => commands::layout_bench::run(&args),

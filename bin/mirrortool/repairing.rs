@@ -2,7 +2,7 @@
 //! report.
 
 use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink, ensure_known};
-use crate::{exit, output, text_file, watch};
+use crate::{exit, output, rebuilding, text_file, watch};
 use anyhow::{Context as _, bail, ensure};
 use mirrortool::device::Consent;
 use mirrortool::filesystem::Filesystem;
@@ -134,6 +134,7 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
         lease => by_plan(job, &filesystem, lease, &options, &progress)?,
     };
     let outcome = &mut done.planned.outcome;
+    outcome.notes.extend(rebuilding::hint(&filesystem));
     job.report.name_owners(&filesystem, outcome);
     let is_whole = outcome.status == Status::Finished && from.is_none();
     let sink = sink.with_maps(device_maps(&filesystem, |_, _| is_whole));
@@ -215,7 +216,7 @@ impl Job<'_> {
         let Done { planned, summary, undo_log } = done;
         let repair =
             Some(RepairReport { plan: &planned.plan, summary: summary.as_ref(), undo_log: undo_log.as_deref() });
-        sink.write(Report { command: self.command, outcome: &planned.outcome, repair })?;
+        sink.write(Report { command: self.command, outcome: &planned.outcome, repair, rebuilt: None })?;
         // Asked what there is to do, the answer is that there is something, whatever else is lost.
         let to_do = self.dry_run && !planned.plan.is_empty() && planned.outcome.status == Status::Finished;
         Ok(if to_do { exit::CORRECTABLE } else { self.report.exit_code(&planned.outcome) })
@@ -354,7 +355,7 @@ fn consents(
     }
     job.report.name_owners(filesystem, &mut planned.outcome);
     let repair = Some(RepairReport { plan: &planned.plan, summary: None, undo_log: None });
-    let report = Report { command: job.command, outcome: &planned.outcome, repair };
+    let report = Report { command: job.command, outcome: &planned.outcome, repair, rebuilt: None };
     // Nothing is under way: a signal that comes now is as good as a second one, and ends the program.
     if progress.cancel.swap(true, Ordering::Relaxed) {
         return Ok(false);

@@ -14,7 +14,8 @@ pub use features::{CompatRoFlags, Conversion, IncompatFlags, SuperFlags, Unsuppo
 pub(crate) use key::DiskKey;
 pub use key::Key;
 pub use superblock::{
-    BackupRoot, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, SysChunk, TreeRoot,
+    BackupRoot, NotPlaced, PlacedSuperblock, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock,
+    SuperblockError, SysChunk, TreeRoot,
 };
 pub use tree_checker::{Problem, StructureError, TreeRules, check_structure};
 pub use types::BlockGroupFlags;

@@ -2,6 +2,7 @@
 //! scrub has come, and which transaction the last finished one saw. Pure: somebody else stores it.
 
 use super::earlier::{Earlier, Part, PartDone};
+use super::lost::RebuiltBytes;
 use crate::units::{Generation, Logical};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -69,6 +70,7 @@ impl History {
             findings_omitted: 0,
             bytes: 0,
             unsummed_bytes: 0,
+            rebuilt: RebuiltBytes::default(),
             parts,
             superblocks_done: None,
         });
@@ -110,6 +112,7 @@ impl History {
         sitting.findings_omitted += done.findings_omitted;
         sitting.bytes += done.bytes;
         sitting.unsummed_bytes += done.unsummed_bytes;
+        sitting.rebuilt.add(&done.rebuilt);
         sitting.duration = duration;
     }
 
@@ -164,6 +167,7 @@ mod tests {
             findings_omitted: 1,
             bytes: 100,
             unsummed_bytes: 0,
+            rebuilt: RebuiltBytes::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 use super::accounts::Account;
 use super::finding::{Finding, FindingKind, Problem, RepairState};
 use super::links::Links;
+use super::lost::{RebuiltBytes, StripeBuilder};
 use super::mend::Mends;
 use super::tally::Counters;
 use crate::tree::LostSubtree;
@@ -110,6 +111,10 @@ pub(super) struct Tally {
     pub(super) mends: Mends,
     /// Subtrees of the extent and checksum trees that are lost.
     pub(super) lost: Vec<LostSubtree>,
+    /// Stripes of a lost member; leave the tally with their window.
+    pub(super) stripes: Vec<StripeBuilder>,
+    /// What became of the lost member's bytes.
+    pub(super) rebuilt: RebuiltBytes,
     /// What should be told, one line each.
     pub(super) notes: Vec<String>,
 }
@@ -183,6 +188,7 @@ impl Tally {
         self.unjudged_parity += other.unjudged_parity;
         self.bytes += other.bytes;
         self.lost.extend(other.lost);
+        self.rebuilt.add(&other.rebuilt);
         self.notes.extend(other.notes);
     }
 }

@@ -3,6 +3,7 @@
 use crate::finding_file::FindingFile;
 use crate::options::{InputOptions, ReadPolicyOption, ReadaheadOption, ReportOptions, parse_duration};
 use crate::priority::PriorityOptions;
+use crate::rebuilding;
 use crate::repairing::{self, RepairOptions};
 use crate::selecting::SelectionOptions;
 use crate::sittings::StateOptions;
@@ -137,12 +138,13 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let now = settle(&filesystem, &options, &progress, &mut outcome)?;
     let filesystem = now.as_ref().unwrap_or(&filesystem);
     tell_of_choices(filesystem, &mut outcome);
+    outcome.notes.extend(rebuilding::hint(filesystem));
     args.report.name_owners(filesystem, &mut outcome);
     let now = outcome.filesystem.generation;
     let is_finished = outcome.status == Status::Finished;
     let maps =
         report::device_maps(filesystem, |devid, chunk| is_finished && options.selection.is_whole_on(devid, chunk, now));
-    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None })?;
+    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None, rebuilt: None })?;
     Ok(args.report.exit_code(&outcome))
 }
 
