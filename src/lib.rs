@@ -8,6 +8,7 @@ pub mod format;
 pub mod lease;
 pub mod md;
 pub mod owners;
+pub mod rebuild;
 pub mod repair;
 pub mod report;
 pub mod scrub;

@@ -214,7 +214,7 @@ fn survives(paths: &[PathBuf], devices: Vec<Arc<dyn ReadDevice>>) -> Result<(), 
     let worker = thread::spawn(move || {
         if let Ok(outcome) = library::scrub_devices(&paths, &devices) {
             write_document(
-                Report { command: "scrub", outcome: &outcome, repair: None },
+                Report { command: "scrub", outcome: &outcome, repair: None, rebuilt: None },
                 Encoding::Json,
                 &mut io::sink(),
             )

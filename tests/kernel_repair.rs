@@ -1,6 +1,7 @@
 //! Repairs against the kernel: random damage to sets of every redundant layout is healed so that the kernel's scrub counts
 //! nothing, `btrfs check` is content and every file is what it was; a member that was away is brought up to date; halves
-//! that were both written alone, and members in use, are refused.
+//! that were both written alone, and members in use, are refused. And rebuilds: a lost member of every redundant layout is made
+//! again so that the kernel mounts the set without `degraded` and has nothing to say.
 //!
 //! Needs root, loop devices, btrfs in the kernel, btrfs-progs and python3; says so and passes where one is missing.
 
@@ -14,10 +15,14 @@ mod stale;
 use common::check_all;
 use common::fixture;
 use common::layouts::{LAYOUTS, Layout, kernel_scrub, make};
+use common::library;
 use common::mounted::{Mounted, detach, skipped, succeed, tool};
 use common::program::{self, Run, mirrortool};
 use common::recipe::Recipe;
+use mirrortool::format::items::DevReplaceItem;
+use mirrortool::tree::{BlockSource as _, Cursor, ParentCheck};
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -330,4 +335,155 @@ fn a_report_that_finds_its_disk_full_takes_nothing_with_it() {
 /// A set with damage that can be corrected.
 fn mirrortool_fixture() -> fixture::Images {
     common::recipe::named("data-raid1").apply()
+}
+
+fn rebuild(options: &[&str], onto: &Path, survivors: &[PathBuf]) -> Run {
+    let fixed = ["rebuild", "--format", "json", "--yes", "--onto"].into_iter().map(PathBuf::from);
+    let options = options.iter().map(PathBuf::from);
+    mirrortool(fixed.chain([onto.to_owned()]).chain(options).chain(survivors.iter().cloned()))
+}
+
+/// Loses these members, makes them again one after the other, and asks the kernel.
+fn lose_and_rebuild(images: &[PathBuf], lost: &[usize], directory: &Path) -> Result<(), String> {
+    let files = contents(images, directory)?;
+    let before = fixture::fingerprints(images);
+    for devid in lost {
+        fs::remove_file(&images[devid - 1]).map_err(|e| e.to_string())?;
+    }
+    for devid in lost {
+        let survivors: Vec<_> = images.iter().filter(|image| image.exists()).cloned().collect();
+        let run = rebuild(&["--devid", &devid.to_string()], &images[devid - 1], &survivors);
+        if run.exit != 0 {
+            return Err(format!("devid {devid}: exit {}: {}{}", run.exit, run.stderr, run.stdout));
+        }
+    }
+    let after = fixture::fingerprints(images);
+    if (0..images.len()).any(|nth| !lost.contains(&(nth + 1)) && before[nth] != after[nth]) {
+        return Err("a survivor was written".to_owned());
+    }
+    kernel_is_content(images, directory)?;
+    let loops = Loops::new(images)?;
+    let first = loops.0.first().ok_or("no loop device")?;
+    succeed(&mut tool("btrfs", &["check", "--readonly", "--check-data-csum", first]))?;
+    drop(loops);
+    if contents(images, directory)? == files { Ok(()) } else { Err("a file is not what it was".to_owned()) }
+}
+
+/// Layouts by name, and the members that are lost.
+const LOSSES: [(&str, &[usize]); 9] = [
+    ("raid1", &[2]),
+    ("raid1 of 3", &[1]),
+    ("raid1c3", &[3, 1]),
+    ("raid1c4", &[2, 4, 1]),
+    ("raid10 of 4", &[3]),
+    ("raid10 of 6", &[5]),
+    ("raid5 of 3", &[1]),
+    ("raid6 of 4", &[2, 3]),
+    ("raid6 of 6", &[6]),
+];
+
+#[test]
+fn a_rebuilt_member_of_every_redundant_layout_is_as_good_to_the_kernel_as_the_lost_one() {
+    if skipped("a_rebuilt_member_of_every_redundant_layout_is_as_good_to_the_kernel_as_the_lost_one") {
+        return;
+    }
+    check_all(&LOSSES, |(name, lost)| {
+        let layout = LAYOUTS.iter().find(|layout| layout.0 == *name).unwrap();
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|e| e.to_string())?;
+        let images = make(layout, directory.path())?;
+        lose_and_rebuild(&images, lost, directory.path()).map_err(|why| format!("{name} without {lost:?}: {why}"))
+    });
+}
+
+#[test]
+fn seven_devices_of_unequal_sizes_and_a_metadata_uuid_are_rebuilt_in_the_middle() {
+    if skipped("seven_devices_of_unequal_sizes_and_a_metadata_uuid_are_rebuilt_in_the_middle") {
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let images: Vec<_> = (1..=7).map(|n| directory.path().join(format!("d{n}.img"))).collect();
+    for (nth, image) in images.iter().enumerate() {
+        File::create(image).unwrap().set_len((160 << 20) + nth as u64 * ((24 << 20) + 4096)).unwrap();
+    }
+    succeed(tool("mkfs.btrfs", &["-q", "-f", "-d", "raid5", "-m", "raid1"]).args(&images)).unwrap();
+    succeed(tool("btrfstune", &["-f", "-m"]).arg(&images[0])).unwrap();
+    let mounted = Mounted::new(&images, &directory.path().join("mnt"), false).unwrap();
+    let mut fill = tool("python3", &[]);
+    fill.arg(fixture::directory().join("make/fill.py")).arg(directory.path().join("mnt"));
+    succeed(fill.args(["7", "24", "nodatasum", "prealloc", "share", "churn"])).unwrap();
+    drop(mounted);
+    lose_and_rebuild(&images, &[4], directory.path()).unwrap();
+}
+
+#[test]
+fn what_was_written_while_a_member_was_missing_is_rebuilt_and_named_where_it_has_one_copy() {
+    if skipped("what_was_written_while_a_member_was_missing_is_rebuilt_and_named_where_it_has_one_copy") {
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let layout = LAYOUTS.iter().find(|layout| layout.0 == "raid1").unwrap();
+    let images = make(layout, directory.path()).unwrap();
+    fs::remove_file(&images[1]).unwrap();
+    let (survivor, mnt) = (&images[..1], directory.path().join("mnt"));
+    let node = succeed(tool("losetup", &["--find", "--show"]).arg(&survivor[0])).unwrap().trim().to_owned();
+    succeed(tool("mount", &["-t", "btrfs", "-o", "degraded,noatime", &node]).arg(&mnt)).unwrap();
+    let write = r#"for n in 1 2 3 4 5 6 7 8; do head -c 4M /dev/urandom > "$0/late$n"; done; sync -f "$0""#;
+    succeed(tool("sh", &["-c", write]).arg(&mnt)).unwrap();
+    succeed(tool("umount", &[]).arg(&mnt)).unwrap();
+    succeed(&mut tool("btrfs", &["device", "scan", "--forget", &node])).unwrap();
+    detach(&node);
+    let run = rebuild(&[], &images[1], survivor);
+    assert_eq!(run.exit, 0, "{}", run.stderr);
+    kernel_is_content(&images, directory.path()).unwrap();
+    let single = succeed(tool("btrfs", &["inspect-internal", "dump-tree", "-t", "chunk"]).arg(&images[0])).unwrap();
+    let has_single = single.lines().any(|line| line.contains("num_stripes 1"));
+    assert_eq!(has_single, run.stdout.contains("have no second copy on another device"), "{}", run.stdout);
+}
+
+#[test]
+fn a_device_replace_that_the_kernel_has_not_ended_is_refused() {
+    if skipped("a_device_replace_that_the_kernel_has_not_ended_is_refused") {
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let layout = LAYOUTS.iter().find(|layout| layout.0 == "raid1 of 3").unwrap();
+    let images = make(layout, directory.path()).unwrap();
+    let target = directory.path().join("target.img");
+    File::create(&target).unwrap().set_len(fs::metadata(&images[1]).unwrap().len()).unwrap();
+    let mnt = directory.path().join("mnt");
+    let mounted = Mounted::new(&images, &mnt, false).unwrap();
+    let node = succeed(tool("losetup", &["--find", "--show"]).arg(&target)).unwrap().trim().to_owned();
+    succeed(tool("btrfs", &["replace", "start", "-B", "-f", "2", &node]).arg(&mnt)).unwrap();
+    drop(mounted);
+    succeed(&mut tool("btrfs", &["device", "scan", "--forget", &node])).unwrap();
+    detach(&node);
+    let whole = [&images[..1], &[target], &images[2..]].concat();
+    set_replace_state(&whole, 1);
+    let (new, survivors) = (directory.path().join("new.img"), [whole[0].clone(), whole[2].clone()]);
+    let run = rebuild(&[], &new, &survivors);
+    assert!(run.exit == 1 && run.stderr.contains("a device replace of devid 2 is under way"), "{}", run.stderr);
+    assert!(!new.exists());
+    set_replace_state(&whole, 2);
+    let run = rebuild(&[], &new, &survivors);
+    assert_eq!(run.exit, 0, "{}", run.stderr);
+}
+
+/// Writes the state of a device replace into every copy of its item.
+fn set_replace_state(images: &[PathBuf], state: u8) {
+    let fs = library::open(images);
+    let mut cursor = Cursor::new(&fs, fs.roots().dev.unwrap());
+    cursor.seek(&DevReplaceItem::KEY);
+    let (key, item) = cursor.item().unwrap();
+    assert_eq!(key, DevReplaceItem::KEY);
+    let leaf = cursor.leaf_at().unwrap();
+    let mut bytes = fs.read_block(leaf, &ParentCheck::default()).unwrap().bytes().to_vec();
+    let at = bytes.windows(item.len()).position(|window| window == item).unwrap();
+    bytes[at + 32] = state;
+    let digest = fs.superblock().csum_type().digest(&bytes[32..]);
+    bytes[..digest.as_bytes().len()].copy_from_slice(digest.as_bytes());
+    for copy in fs.chunks().lookup(leaf).unwrap().copies(leaf) {
+        let member = fs.volume().member(copy.place.devid).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(member.path()).unwrap();
+        file.write_all_at(&bytes, copy.place.physical.raw()).unwrap();
+    }
 }

@@ -1,29 +1,33 @@
 //! The power is cut after every single write and sync of a repair, of its log and of its devices, and what was not synced
 //! survives in every way a disk may choose. Then both ways out must be open: repairing again ends where the undisturbed
-//! repair ends, and undo gives back every byte.
+//! repair ends, and undo gives back every byte. A rebuild that lost power leaves a device that is no member of the set, and
+//! goes on to the same bytes.
 
 // A failed unwrap is a failed test, also in the helpers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::fixture::Images;
+use common::fixture::{self, Images};
 use common::overlay::{MemoryLog, Overlay, Power, Writes};
 use common::{check_all, library, recipe};
 use mirrortool::device::{ReadDevice, Survivors, WriteDevice};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::lease::WriteLease;
+use mirrortool::rebuild::{Rebuild, RebuildState, StateStore, find_lost};
 use mirrortool::repair::journal::{Journal, LogHeader, LogMember, LogReader};
 use mirrortool::repair::undo::UndoPlan;
 use mirrortool::repair::{ApplyOptions, LogStore, PlanOptions, RepairSummary, apply, plan, repair_at_once};
-use mirrortool::scrub::finding::{Finding, Problem};
+use mirrortool::scrub::finding::{Finding, FindingKind, Problem};
 use mirrortool::scrub::mend::Choice;
 use mirrortool::scrub::outcome::{ScrubOutcome, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions};
-use mirrortool::units::Physical;
+use mirrortool::units::{DeviceId, Physical};
 use std::io::Cursor;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+use uuid::Uuid;
 
 /// Damaged images, and what a scrub finds in them.
 struct Case {
@@ -232,4 +236,123 @@ fn a_member_that_is_brought_up_to_date_survives_a_cut_after_every_write() {
     for how in HOWS {
         cut_everywhere("stale-member", how);
     }
+}
+
+/// A set without one member, which is made again on a blank device.
+struct Lost {
+    images: Images,
+    survivors: Vec<PathBuf>,
+    devid: DeviceId,
+    blank: Arc<dyn ReadDevice>,
+}
+
+/// What the last checkpoint said.
+#[derive(Default)]
+struct Kept(Mutex<Option<RebuildState>>);
+
+impl StateStore for Kept {
+    fn keep(&self, state: &RebuildState) {
+        *self.0.lock().unwrap() = Some(state.clone());
+    }
+}
+
+impl Lost {
+    fn new(fixture: &str, devid: u64) -> Self {
+        let images = fixture::copy(fixture);
+        let survivors: Vec<_> = images.paths.iter().filter(|path| *path != images.device(devid)).cloned().collect();
+        let blank = images.scratch().join("blank.img");
+        let len = std::fs::metadata(images.device(devid)).unwrap().len();
+        std::fs::File::create(&blank).unwrap().set_len(len).unwrap();
+        Self { survivors, devid: DeviceId::new(devid), blank: library::device(&blank), images }
+    }
+
+    fn overlay(&self, writes: &Writes, power: &Power) -> Arc<Overlay> {
+        Arc::new(Overlay::new(Arc::clone(&self.blank), writes.clone(), power.clone()))
+    }
+
+    /// Makes it again on the overlay, going on from `state`.
+    fn rebuild(&self, new: &Arc<Overlay>, state: Option<RebuildState>, kept: &Kept) -> Result<bool, String> {
+        let fs = library::open_degraded(&self.survivors);
+        let lost = find_lost(&fs, Some(self.devid)).map_err(|e| e.to_string())?;
+        let options = ScrubOptions { threads_per_device: 1, ..ScrubOptions::default() };
+        let progress = Progress::default();
+        let rebuild = Rebuild { fs: &fs, lost: &lost, options: &options, progress: &progress };
+        let lease = WriteLease::simulated_new(self.devid, Arc::clone(new) as Arc<dyn WriteDevice>);
+        let device = lease.device(self.devid).unwrap();
+        let found = rebuild.look_at(&device, Path::new("new"), false, state.as_ref()).map_err(|e| e.to_string())?;
+        let state = state.unwrap_or_else(|| RebuildState::new(&fs, &lost, Uuid::from_u128(7), SystemTime::now()));
+        rebuild.run(&lease, found, state, kept).map(|rebuilt| rebuilt.is_member).map_err(|e| e.to_string())
+    }
+
+    /// The set with what is there of the new member, as a whole one.
+    fn with(&self, new: &Arc<Overlay>) -> Result<ScrubOutcome, String> {
+        let devices = self.images.paths.iter().map(|path| match path == self.images.device(self.devid.raw()) {
+            true => Arc::clone(new) as Arc<dyn ReadDevice>,
+            false => library::device(path),
+        });
+        library::scrub_devices(&self.images.paths, &devices.collect::<Vec<_>>())
+    }
+
+    fn is_same(&self, have: &Writes, expect: &Writes) -> bool {
+        let (one, other) = (self.overlay(have, &Power::default()), self.overlay(expect, &Power::default()));
+        have.iter().chain(expect).all(|(at, data)| {
+            let read = |device: &Overlay| {
+                let mut bytes = vec![0; data.len()];
+                device.read_at(Physical::new(*at), &mut bytes).unwrap();
+                bytes
+            };
+            read(&one) == read(&other)
+        })
+    }
+
+    fn check_cut(&self, cut: u64, expect: &Writes) -> Result<(), String> {
+        let power = Power::cut_after(cut);
+        let (new, kept) = (self.overlay(&Writes::new(), &power), Kept::default());
+        if self.rebuild(&new, None, &kept) == Ok(true) && power.steps() > cut {
+            return Err(format!("cut {cut}: said to be a member"));
+        }
+        let state = kept.0.into_inner().unwrap();
+        let pending = new.unsynced();
+        let torn = |pieces| Survivors::Torn { first: pending.saturating_sub(1), pieces };
+        for fate in [Survivors::None, Survivors::All, Survivors::First(pending / 2), torn(1), torn(3)] {
+            let left = new.after_cut(&fate);
+            if let Ok(outcome) = self.with(&self.overlay(&left, &Power::default())) {
+                let only_supers = outcome.findings.iter().all(|f| f.kind == FindingKind::Superblock);
+                if !only_supers || outcome.findings_omitted > 0 {
+                    return Err(format!("cut {cut}, {fate:?}: taken for a member before it was whole"));
+                }
+            }
+            let again = self.overlay(&left, &Power::default());
+            let resumed = self.rebuild(&again, state.clone(), &Kept::default());
+            if resumed != Ok(true) {
+                return Err(format!("cut {cut}, {fate:?}: resumed to {resumed:?}"));
+            }
+            if !self.is_same(&again.after_cut(&Survivors::None), expect) {
+                return Err(format!("cut {cut}, {fate:?}: resumed to other bytes"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lose_power_while_rebuilding(fixture: &str, devid: u64) {
+    let case = Lost::new(fixture, devid);
+    let power = Power::default();
+    let new = case.overlay(&Writes::new(), &power);
+    assert_eq!(case.rebuild(&new, None, &Kept::default()), Ok(true));
+    let expect = new.after_cut(&Survivors::None);
+    let steps = power.steps();
+    // The order of the data does not matter: a few cuts in it stand for all. Before and behind it every step counts.
+    let cuts: Vec<u64> = (0..steps).filter(|cut| *cut < 8 || steps - cut < 16 || cut % 16 == 0).collect();
+    check_all(&cuts, |cut| case.check_cut(*cut, &expect));
+}
+
+#[test]
+fn a_rebuilt_mirror_is_no_member_before_it_is_whole_whenever_the_power_is_cut() {
+    lose_power_while_rebuilding("raid1-crc32c", 2);
+}
+
+#[test]
+fn a_rebuilt_column_is_no_member_before_it_is_whole_whenever_the_power_is_cut() {
+    lose_power_while_rebuilding("raid5-3dev-crc32c", 3);
 }

@@ -7,6 +7,7 @@ use mirrortool::device::DeviceError;
 use mirrortool::filesystem::OpenError;
 use mirrortool::format::{Conversion, UnsupportedFeature};
 use mirrortool::lease::LeaseError;
+use mirrortool::rebuild::{RebuildError, RebuildRefusal, TargetRefusal};
 use mirrortool::repair::undo::UndoError;
 use mirrortool::repair::{Refusal, RepairError};
 use mirrortool::report::ReadError;
@@ -65,7 +66,8 @@ fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     let refused = || cause.downcast_ref().and_then(for_repair).or_else(|| cause.downcast_ref().and_then(for_refusal));
     let undo = || cause.downcast_ref().and_then(for_undo);
     let lease = || cause.downcast_ref().and_then(for_lease);
-    let undo = || undo().or_else(lease);
+    let rebuild = || cause.downcast_ref().and_then(for_rebuild).or_else(|| cause.downcast_ref().and_then(for_lost));
+    let undo = || undo().or_else(lease).or_else(rebuild);
     device().or_else(set).or_else(read).or_else(io).or_else(consent).or_else(in_use).or_else(refused).or_else(undo)
 }
 
@@ -101,7 +103,12 @@ fn for_open(error: &OpenError) -> Option<&'static str> {
 
 fn for_set(error: &SetError) -> Option<&'static str> {
     match error {
-        SetError::Missing { .. } => Some("give all members, or pass --degraded to work with what is there"),
+        SetError::Missing { .. } => Some(
+            "give all members, or pass --degraded to work with what is there; mirrortool rebuild makes a lost one again",
+        ),
+        SetError::NotBtrfs { why: NotBtrfs::Blank { .. }, .. } => Some(
+            "leave it out; to make it a lost member again: mirrortool rebuild --onto DEVICE and the members that are left",
+        ),
         SetError::NotBtrfs { why: NotBtrfs::Damaged { .. }, .. } => {
             Some("pass --degraded to work with the other members")
         }
@@ -185,6 +192,33 @@ fn for_repair(error: &RepairError) -> Option<&'static str> {
         RepairError::Refused(error) => for_refusal(error),
         RepairError::Scrub(_) => None,
         RepairError::Broken(_) => Some("repair again: what is right already is not written again"),
+    }
+}
+
+fn for_rebuild(error: &RebuildError) -> Option<&'static str> {
+    match error {
+        RebuildError::Refused(error) => for_lost(error),
+        RebuildError::Target(TargetRefusal::TooSmall { .. }) => Some("give a device that is at least as long"),
+        RebuildError::Target(TargetRefusal::Holds { .. }) => {
+            Some("give another device, or pass --overwrite where what is on it may be lost")
+        }
+        RebuildError::Device(_) => Some("give another device; what was read is not lost, nothing else was written"),
+        RebuildError::Moved => Some("unmount the file system, and begin anew"),
+        _ => None,
+    }
+}
+
+fn for_lost(error: &RebuildRefusal) -> Option<&'static str> {
+    match error {
+        RebuildRefusal::FileSystem(error) => for_refusal(error),
+        RebuildRefusal::NotSurvivor(_) => Some("leave it out; the new device is the one behind --onto"),
+        RebuildRefusal::NothingMissing => Some("all members were given; leave out the one that is to be made again"),
+        RebuildRefusal::NotMissing { .. } => Some("leave it out of the members that are left"),
+        RebuildRefusal::Several(_) => Some("choose one with --devid, and make the others afterwards"),
+        RebuildRefusal::DevidZero | RebuildRefusal::ReplaceUnderWay { .. } => {
+            Some("mount it and let it end, or: btrfs replace cancel")
+        }
+        _ => None,
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use uuid::Uuid;
 
 /// The commands that can be a job: those that end with an outcome and write a report.
-const COMMANDS: [&str; 2] = ["scrub", "repair"];
+const COMMANDS: [&str; 3] = ["scrub", "repair", "rebuild"];
 
 /// A whole file.
 #[derive(Debug)]
@@ -153,7 +153,8 @@ impl Job {
     fn check_options(&self) -> Result<(), Mistake> {
         let name = &self.name;
         if !COMMANDS.contains(&self.command.as_str()) {
-            let message = format!("job {name}: command {:?} cannot be a job, expect scrub or repair", self.command);
+            let message =
+                format!("job {name}: command {:?} cannot be a job, expect scrub, repair or rebuild", self.command);
             return Err(Mistake::at(&[Step::Key("command")], message));
         }
         let ours = |option: &String| option.starts_with("--report") || *option == "--fsck-exit";
@@ -162,7 +163,7 @@ impl Job {
             return Err(self.mistake_in_option(index, format!("{option} cannot be an option of a job")));
         }
         let position = |words: &[&str]| self.options.iter().position(|option| words.contains(&option.as_str()));
-        let writes = (self.command == "repair").then_some(None).or_else(|| position(&["--repair"]).map(Some));
+        let writes = (self.command != "scrub").then_some(None).or_else(|| position(&["--repair"]).map(Some));
         if let (Some(word), None) = (writes, position(&["--yes", "-y", "--dry-run"])) {
             let message = "nobody is there to be asked: pass --yes, or --dry-run".to_owned();
             return Err(match word {
@@ -251,6 +252,17 @@ mod tests {
             JobFile::parse("jobs:\n- name: pool\n  members: [/dev/a]\n  options: [--degraded, -d]\n").expect("good");
         let words = file.jobs[0].command_line(&["/dev/a".into(), "/dev/b".into()]);
         assert_eq!(words, ["scrub", "--degraded", "-d", "--", "/dev/a", "/dev/b"]);
+    }
+
+    #[test]
+    fn a_rebuild_can_be_a_job_where_nobody_has_to_be_asked() {
+        let job = |more: &str| {
+            format!("jobs:\n- name: a\n  command: rebuild\n  members: [/dev/a]\n  options: [--onto, /dev/b{more}]\n")
+        };
+        assert!(mistake(&job("")).contains("nobody is there to be asked"));
+        let file = JobFile::parse(&job(", --yes")).expect("good");
+        let words = file.jobs[0].command_line(&["/dev/a".into()]);
+        assert_eq!(words, ["rebuild", "--onto", "/dev/b", "--yes", "--", "/dev/a"]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod options;
 mod output;
 mod outputs;
 mod priority;
+mod rebuilding;
 mod repairing;
 mod selecting;
 mod sittings;
@@ -64,6 +65,7 @@ fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Scrub(args) => commands::scrub::run(&args, utc_offset),
         Command::Repair(args) => commands::repair::run(&args, utc_offset),
+        Command::Rebuild(args) => commands::rebuild::run(&args, utc_offset),
         Command::Show(args) => commands::show::run(&args),
         Command::PolicyBench(args) => commands::policy_bench::run(&args),
         Command::LayoutBench(args) => commands::layout_bench::run(&args),

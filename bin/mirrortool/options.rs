@@ -60,7 +60,7 @@ pub(crate) fn parse_size(typed: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "expected a number of bytes above 0, or with K, M, G or T, as in 50M".to_owned())
 }
 
-fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
+pub(crate) fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
     PossibleValuesParser::new(IoEngine::ALL.map(IoEngine::name)).try_map(|word| word.parse::<IoEngine>())
 }
 

@@ -3,7 +3,7 @@
 
 use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink, ensure_known};
 use crate::outputs::{Named, ensure_distinct};
-use crate::{exit, output, text_file, watch};
+use crate::{exit, output, rebuilding, text_file, watch};
 use anyhow::{Context as _, bail, ensure};
 use mirrortool::device::Consent;
 use mirrortool::filesystem::Filesystem;
@@ -136,6 +136,7 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
         lease => by_plan(job, &filesystem, lease, &options, &progress)?,
     };
     let outcome = &mut done.planned.outcome;
+    outcome.notes.extend(rebuilding::hint(&filesystem));
     job.report.name_owners(&filesystem, outcome);
     let is_whole = outcome.status == Status::Finished && from.is_none();
     let sink = sink.with_maps(device_maps(&filesystem, |_, _| is_whole));
@@ -247,7 +248,7 @@ impl Job<'_> {
         let Done { planned, summary, undo_log } = done;
         let repair =
             Some(RepairReport { plan: &planned.plan, summary: summary.as_ref(), undo_log: undo_log.as_deref() });
-        sink.write(Report { command: self.command, outcome: &planned.outcome, repair });
+        sink.write(Report { command: self.command, outcome: &planned.outcome, repair, rebuilt: None });
         if has_to_do { exit::CORRECTABLE } else { self.report.exit_code(&planned.outcome) }
     }
 
@@ -391,7 +392,7 @@ fn consents(
     }
     job.report.name_owners(filesystem, &mut planned.outcome);
     let repair = Some(RepairReport { plan: &planned.plan, summary: None, undo_log: None });
-    let report = Report { command: job.command, outcome: &planned.outcome, repair };
+    let report = Report { command: job.command, outcome: &planned.outcome, repair, rebuilt: None };
     // Nothing is under way: a signal that comes now is as good as a second one, and ends the program.
     if progress.cancel.swap(true, Ordering::Relaxed) {
         return Ok(false);

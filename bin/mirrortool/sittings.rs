@@ -84,7 +84,8 @@ impl StateOptions {
     /// Opens the memory of a file system, for a run that looks so closely.
     pub(crate) fn open(&self, filesystem: &Filesystem, look: Look) -> anyhow::Result<Keeper> {
         let fsid = filesystem.superblock().fsid();
-        let path = if self.no_state { None } else { self.state.clone().or_else(|| default_path(fsid)) };
+        let path =
+            if self.no_state { None } else { self.state.clone().or_else(|| default_path(&format!("{fsid}.json"))) };
         let mut path = path.filter(|path| self.state.is_some() || can_keep(path));
         let lock = match path.as_deref().map(lock) {
             Some(Err(error)) if self.state.is_none() && !error.is::<StateInUse>() => {
@@ -246,14 +247,15 @@ fn load(path: &Path, fsid: Uuid) -> anyhow::Result<History> {
     Ok(history)
 }
 
-fn default_path(fsid: Uuid) -> Option<PathBuf> {
+/// The place of a file that is kept between runs.
+pub(crate) fn default_path(file_name: &str) -> Option<PathBuf> {
     let dir = if rustix::process::geteuid().is_root() && env::var_os("XDG_STATE_HOME").is_none() {
         PathBuf::from("/var/lib")
     } else {
         let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/state"));
         env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute()).or_else(home)?
     };
-    Some(dir.join("mirrortool").join(format!("{fsid}.json")))
+    Some(dir.join("mirrortool").join(file_name))
 }
 
 /// Another scrub, perhaps of last night, is not through.
@@ -263,7 +265,7 @@ pub(crate) struct StateInUse(pub(crate) PathBuf);
 
 /// Keeps another scrub from writing the file meanwhile. The lock is on a file beside it, for it is replaced each time it is
 /// written, and ends with this process however it ends.
-fn lock(path: &Path) -> anyhow::Result<File> {
+pub(crate) fn lock(path: &Path) -> anyhow::Result<File> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
     let beside = PathBuf::from(beside);
@@ -278,7 +280,7 @@ fn lock(path: &Path) -> anyhow::Result<File> {
 
 /// Makes the folder of the default place. Where that does not work nothing is remembered, and a scrub is a scrub all the
 /// same.
-fn can_keep(path: &Path) -> bool {
+pub(crate) fn can_keep(path: &Path) -> bool {
     let made = path.parent().map_or(Ok(()), fs::create_dir_all);
     if let Err(error) = &made {
         output::warn(&format!("cannot remember this scrub in {}: {error}", path.display()));

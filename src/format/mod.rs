@@ -16,7 +16,8 @@ pub(crate) use key::DiskKey;
 pub use key::Key;
 pub use private::PrivateMarks;
 pub use superblock::{
-    BackupRoot, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, SysChunk, TreeRoot,
+    BackupRoot, NotPlaced, PlacedSuperblock, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock,
+    SuperblockError, SysChunk, TreeRoot,
 };
 pub use tree_checker::{Problem, StructureError, TreeRules, check_structure, check_structure_noting};
 pub use types::BlockGroupFlags;

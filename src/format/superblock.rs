@@ -5,9 +5,11 @@
 
 mod check;
 mod error;
+mod placed;
 mod raw;
 
 pub use error::SuperblockError;
+pub use placed::{NotPlaced, PlacedSuperblock};
 
 use crate::checksum::ChecksumType;
 use crate::format::features::{check_readable, unknown_compat_ro};

@@ -20,7 +20,7 @@ mod tests;
 
 pub use error::LeaseError;
 
-use crate::device::{Consent, DeviceError, HeldDevice, WriteDevice};
+use crate::device::{Consent, DeviceError, HeldDevice, ReadDevice, WriteDevice};
 use crate::units::{DeviceId, Physical};
 use crate::volume::Member;
 use guard::{Guard, Watched};
@@ -136,6 +136,13 @@ impl WriteLease {
         Ok(Self { guard: Arc::new(guard) })
     }
 
+    /// The same over one device that is no member yet.
+    pub fn simulated_new(devid: DeviceId, device: Arc<dyn WriteDevice>) -> Self {
+        let superblocks = Superblocks::of(&*device);
+        let watched = Watched { devid, path: PathBuf::from("new"), device, superblocks };
+        Self { guard: Arc::new(Guard::new(vec![watched], Vec::new())) }
+    }
+
     /// A device to write to.
     pub fn device(&self, devid: DeviceId) -> Option<LeasedDevice> {
         let number = self.guard.number_of(devid)?;
@@ -169,7 +176,7 @@ pub struct LeasedDevice {
 impl LeasedDevice {
     /// Its length in bytes.
     pub fn len(&self) -> u64 {
-        self.guard.device(self.number).map_or(0, |device| device.len())
+        self.guard.device(self.number).map_or(0, ReadDevice::len)
     }
 
     /// True for a device of no bytes.
@@ -190,6 +197,16 @@ impl LeasedDevice {
     /// As [`WriteDevice::sync`].
     pub fn sync(&self) -> io::Result<()> {
         self.guard.device(self.number).ok_or(io::ErrorKind::NotFound)?.sync()
+    }
+}
+
+impl ReadDevice for LeasedDevice {
+    fn len(&self) -> u64 {
+        Self::len(self)
+    }
+
+    fn read_at(&self, at: Physical, buf: &mut [u8]) -> io::Result<()> {
+        Self::read_at(self, at, buf)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The report as JSON or YAML: numbers raw, keys never abbreviated, findings in the order of the outcome.
 
 use super::owner::FileEntry;
+use super::rebuild::RebuiltEntry;
 use super::repair::RepairEntry;
 use super::selected::SelectedEntry;
 use super::words::Word;
@@ -93,6 +94,8 @@ struct Document<'a> {
     devices: Vec<DeviceEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     repair: Option<RepairEntry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rebuilt: Option<RebuiltEntry>,
     findings: Vec<FindingEntry>,
     findings_omitted: u64,
     notes: &'a [String],
@@ -190,6 +193,7 @@ impl<'a> Document<'a> {
             totals: CountersEntry(outcome.totals),
             devices: outcome.devices.iter().map(DeviceEntry::new).collect(),
             repair: report.repair.as_ref().map(RepairEntry::new),
+            rebuilt: report.rebuilt.as_ref().map(RebuiltEntry::new),
             findings: outcome
                 .findings
                 .iter()

@@ -7,7 +7,8 @@ use time::{OffsetDateTime, UtcOffset, macros::format_description};
 pub(super) const MIB: f64 = 1_048_576.0;
 
 /// Two decimals and a binary unit: `236.92MiB`, `0.00B`.
-pub(super) fn size(bytes: u64) -> String {
+/// A size with its unit, as btrfs prints it.
+pub fn size(bytes: u64) -> String {
     scaled(bytes as f64)
 }
 

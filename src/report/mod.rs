@@ -14,6 +14,8 @@ mod plot;
 mod prometheus;
 mod read;
 mod readahead;
+mod rebuild;
+mod rebuild_state;
 mod remembered;
 mod repair;
 mod runs;
@@ -30,7 +32,7 @@ pub use bench::{
 pub use btrfs_status::{btrfs_status_file_name, write_btrfs_status};
 pub use device_map::{Area, Contents, DeviceMap, device_maps};
 pub use document::{Encoding, WriteError, write_document, write_finding_line};
-pub use human::{count_of, date};
+pub use human::{count_of, date, size as human_size};
 pub use line::FindingLine;
 pub use model::{ModelError, read_model, write_model};
 pub use owner::subvolume_name;
@@ -41,6 +43,8 @@ pub use read::{ReadError, SavedReport, read_report};
 pub use readahead::{
     ReadaheadReport, plot_readahead, write_readahead_csv, write_readahead_document, write_readahead_text,
 };
+pub use rebuild::RebuildReport;
+pub use rebuild_state::{read_rebuild_state, write_rebuild_state};
 pub use repair::RepairReport;
 pub use show::{Inventory, Member, MemberState, write_inventory_document, write_inventory_text};
 pub use state::{StateError, read_state, write_state};
@@ -51,12 +55,14 @@ use crate::scrub::outcome::ScrubOutcome;
 /// A result and the command that made it.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// `scrub` or `repair`.
+    /// `scrub`, `repair` or `rebuild`.
     pub command: &'a str,
     /// What the command saw.
     pub outcome: &'a ScrubOutcome,
     /// What a repair planned and did.
     pub repair: Option<RepairReport<'a>>,
+    /// What a rebuild did.
+    pub rebuilt: Option<RebuildReport<'a>>,
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ pub fn write_metrics(report: Report<'_>, out: &mut dyn Write) -> io::Result<()> 
     metrics.single("findings", "Bad copies found.", &findings)?;
     let missing = outcome.filesystem.missing_devids.len();
     metrics.single("missing_devices", "Members that were not given.", &missing)?;
+    for (name, help, value) in report.rebuilt.iter().flat_map(super::rebuild::metrics) {
+        metrics.single(name, help, &value)?;
+    }
     verdicts(&mut metrics, outcome)?;
     errors(&mut metrics, outcome)
 }

@@ -6,6 +6,7 @@ use super::remembered::{CommitEntry, RunEntry, Time, rfc3339, sample_of, sample_
 use crate::owners::Owners;
 use crate::scrub::earlier::Earlier;
 use crate::scrub::history::{Finished, History, Visit};
+use crate::scrub::lost::RebuiltBytes;
 use crate::scrub::tally::Counters;
 use crate::units::{DeviceId, Generation, Logical};
 use serde::{Deserialize, Serialize};
@@ -36,23 +37,17 @@ pub enum StateError {
 
 /// The file's content.
 pub fn write_state(history: &History) -> Result<Vec<u8>, serde_json::Error> {
-    let state = State {
-        tool: Tool::THIS,
-        version: VERSION,
-        fsid: history.fsid,
-        finished: history.finished.as_ref().map(FinishedEntry::new),
-        sitting: history.sitting.as_ref().map(Sitting::new),
-        block_groups: history.block_groups.iter().map(|(start, visit)| Group::new(*start, visit)).collect(),
-        sections: history.sections.iter().map(|(s, g)| Section { start: s.raw(), generation: g.raw() }).collect(),
-        runs: history.runs.iter().map(RunEntry::new).collect(),
-    };
-    let mut bytes = serde_json::to_vec_pretty(&state)?;
+    let mut bytes = serde_json::to_vec_pretty(&State::new(history))?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
 /// Reads what [`write_state`] wrote.
 pub fn read_state(bytes: &[u8]) -> Result<History, StateError> {
+    history_of(bytes)
+}
+
+pub(super) fn history_of(bytes: &[u8]) -> Result<History, StateError> {
     let version: Version = serde_json::from_slice(bytes)?;
     if !(1..=VERSION).contains(&version.version) {
         return Err(StateError::Version { have: version.version });
@@ -81,7 +76,7 @@ struct Version {
 }
 
 #[derive(Serialize)]
-struct State {
+pub(super) struct State {
     tool: Tool,
     version: u32,
     fsid: Uuid,
@@ -90,6 +85,21 @@ struct State {
     block_groups: Vec<Group>,
     sections: Vec<Section>,
     runs: Vec<RunEntry>,
+}
+
+impl State {
+    pub(super) fn new(history: &History) -> Self {
+        Self {
+            tool: Tool::THIS,
+            version: VERSION,
+            fsid: history.fsid,
+            finished: history.finished.as_ref().map(FinishedEntry::new),
+            sitting: history.sitting.as_ref().map(Sitting::new),
+            block_groups: history.block_groups.iter().map(|(start, visit)| Group::new(*start, visit)).collect(),
+            sections: history.sections.iter().map(|(s, g)| Section { start: s.raw(), generation: g.raw() }).collect(),
+            runs: history.runs.iter().map(RunEntry::new).collect(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -160,12 +170,35 @@ struct Sitting {
     superblocks_generation: Option<u64>,
     bytes_scrubbed: u64,
     unsummed_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rebuilt: Option<RebuiltEntry>,
     devices: Vec<Device>,
     findings: Vec<FindingEntry>,
     findings_omitted: u64,
     generation: u64,
     commit: CommitEntry,
     extents: String,
+}
+
+/// What became of the bytes of a lost member.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct RebuiltEntry {
+    from_copies: u64,
+    from_parity: u64,
+    unproved: u64,
+    lost: u64,
+}
+
+impl From<RebuiltBytes> for RebuiltEntry {
+    fn from(RebuiltBytes { from_copies, from_parity, unproved, lost }: RebuiltBytes) -> Self {
+        Self { from_copies, from_parity, unproved, lost }
+    }
+}
+
+impl From<RebuiltEntry> for RebuiltBytes {
+    fn from(RebuiltEntry { from_copies, from_parity, unproved, lost }: RebuiltEntry) -> Self {
+        Self { from_copies, from_parity, unproved, lost }
+    }
 }
 
 #[derive(Serialize)]
@@ -187,6 +220,7 @@ impl Sitting {
             superblocks_generation: earlier.superblocks_done.map(Generation::raw),
             bytes_scrubbed: earlier.bytes,
             unsummed_bytes: earlier.unsummed_bytes,
+            rebuilt: (earlier.rebuilt != RebuiltBytes::default()).then(|| earlier.rebuilt.into()),
             devices: earlier.counters.iter().map(device).collect(),
             findings: earlier.findings.iter().map(|finding| FindingEntry::new(finding, Owners::default())).collect(),
             findings_omitted: earlier.findings_omitted,
@@ -206,6 +240,7 @@ struct SavedSitting {
     superblocks_generation: Option<u64>,
     bytes_scrubbed: u64,
     unsummed_bytes: u64,
+    rebuilt: Option<RebuiltEntry>,
     devices: Vec<SavedDevice>,
     findings: Vec<SavedFinding>,
     findings_omitted: u64,
@@ -238,6 +273,7 @@ impl SavedSitting {
             findings_omitted: self.findings_omitted,
             bytes: self.bytes_scrubbed,
             unsummed_bytes: self.unsummed_bytes,
+            rebuilt: self.rebuilt.unwrap_or_default().into(),
             parts: self.parts,
             superblocks_done: self.superblocks_generation.map(Generation::new),
             commit: self.commit.commit(Generation::new(self.generation)),
@@ -287,6 +323,7 @@ mod tests {
             bytes: 8192,
             unsummed_bytes: 4096,
             sample: ExtentSample::from_hashes([7, u64::MAX]),
+            rebuilt: RebuiltBytes { from_copies: 4096, from_parity: 8192, unproved: 4096, lost: 1 },
         };
         history.add(&done, Look::Whole, now, Duration::from_secs(5));
         history
@@ -300,7 +337,7 @@ mod tests {
         let (before, after) = (before.sitting.unwrap(), after.sitting.unwrap());
         assert_eq!(after.counters, before.counters);
         assert_eq!((after.started, after.duration, after.bytes), (before.started, before.duration, before.bytes));
-        assert_eq!(after.parts, before.parts);
+        assert_eq!((&after.parts, after.rebuilt), (&before.parts, before.rebuilt));
         assert_eq!((after.commit, after.seen), (before.commit, before.seen));
         assert_eq!(after.findings.len(), 1);
         assert_eq!(after.findings[0].sort_key(), before.findings[0].sort_key());

@@ -119,7 +119,7 @@ fn written<E: std::fmt::Debug>(
     write: impl FnOnce(Report<'_>, &mut dyn Write) -> Result<(), E>,
 ) -> String {
     let mut out = Vec::new();
-    write(Report { command: "scrub", outcome, repair: None }, &mut out).expect("a vector takes all");
+    write(Report { command: "scrub", outcome, repair: None, rebuilt: None }, &mut out).expect("a vector takes all");
     String::from_utf8(out).expect("utf-8")
 }
 

@@ -74,6 +74,9 @@ pub fn write_text(report: Report<'_>, options: &TextOptions<'_>, out: &mut dyn W
     if let Some(repair) = &report.repair {
         super::repair::write_text(repair, options.max_findings, out)?;
     }
+    if let Some(rebuilt) = &report.rebuilt {
+        super::rebuild::write_text(rebuilt, out)?;
+    }
     findings(out, outcome, options)?;
     outcome.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }

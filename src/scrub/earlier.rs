@@ -3,6 +3,7 @@
 use super::commit::Commit;
 use super::extent_sample::ExtentSample;
 use super::finding::Finding;
+use super::lost::RebuiltBytes;
 use super::tally::Counters;
 use crate::units::{DeviceId, Generation, Logical, LogicalRange};
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub struct PartDone {
     pub unsummed_bytes: u64,
     /// The extents in it.
     pub sample: ExtentSample,
+    /// What became of the bytes of a lost member, where one is rebuilt.
+    pub rebuilt: RebuiltBytes,
 }
 
 /// Is told of each part that is done, from the threads that do the work.
@@ -63,6 +66,8 @@ pub struct Earlier {
     pub bytes: u64,
     /// Bytes of data without checksums.
     pub unsummed_bytes: u64,
+    /// What became of the bytes of a lost member.
+    pub rebuilt: RebuiltBytes,
     /// What they were told to look at, in the words of whoever told them; all sittings of a scrub look at the same.
     pub parts: String,
     /// The generation at which the super blocks were looked at.

@@ -15,6 +15,7 @@ use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::group::{Group, Planner, devices_of};
 use super::judge::{Bench, judge_mirrors};
 use super::log_data::{LogContents, LogSums};
+use super::lost::{Rebuilding, StripeBuilder, fill_mirrored, fill_stray};
 use super::mend::{Mending, Places};
 use super::moved::MoveWatch;
 use super::parity::judge_rows;
@@ -44,6 +45,7 @@ pub(super) struct Engine<'a> {
     options: &'a ScrubOptions,
     progress: &'a Progress,
     mending: Option<&'a Mending<'a>>,
+    rebuilding: Option<&'a Rebuilding<'a>>,
     lanes: BTreeMap<DeviceId, Lane>,
     standings: BTreeMap<DeviceId, Standing>,
     /// What the extent tree does not list: the blocks and the data of log trees, and blocks known from an earlier run.
@@ -65,6 +67,7 @@ impl<'a> Engine<'a> {
         progress: &'a Progress,
         extra: LogContents,
         mending: Option<&'a Mending<'a>>,
+        rebuilding: Option<&'a Rebuilding<'a>>,
     ) -> Result<Self, ScrubError> {
         let reserve = mending.map(|_| reserve()).transpose().map_err(ScrubError::Memory)?;
         let lanes = fs
@@ -90,6 +93,7 @@ impl<'a> Engine<'a> {
             options,
             progress,
             mending,
+            rebuilding,
             lanes,
             standings,
             extra,
@@ -146,6 +150,11 @@ impl<'a> Engine<'a> {
 
     pub(super) fn is_mending(&self) -> bool {
         self.mending.is_some()
+    }
+
+    /// Are right bytes wanted of what is read?
+    pub(super) fn keeps_buffers(&self) -> bool {
+        self.is_mending() || self.rebuilding.is_some()
     }
 
     /// Is this window one of those to be looked at?
@@ -243,6 +252,16 @@ impl<'a> Engine<'a> {
         reach.max().unwrap_or(chunk.stripe_bytes())
     }
 
+    /// Whether a lost member is being made again, for which what is not known of is not there.
+    pub(super) fn is_rebuilding(&self) -> bool {
+        self.rebuilding.is_some()
+    }
+
+    /// Whether a part of the trees that say what is allocated was lost.
+    pub(super) fn has_lost_subtrees(&self) -> bool {
+        !self.lost.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     pub(super) fn note_lost(&self, subtrees: Vec<LostSubtree>) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.extend(subtrees.into_iter().map(|subtree| (subtree.at, subtree)));
@@ -267,6 +286,9 @@ impl<'a> Engine<'a> {
             let verdict = &copy.verdict.counters;
             tally.bytes += verdict.data_bytes_scrubbed + verdict.tree_bytes_scrubbed;
         }
+        if let Some(rebuilding) = self.rebuilding {
+            tally.stripes = StripeBuilder::all(window, rebuilding);
+        }
         self.with_bench(|bench| {
             match job.scope {
                 Scope::Part => {}
@@ -276,7 +298,13 @@ impl<'a> Engine<'a> {
             for run in &window.strays {
                 judge_stray(self.fs, window, run, bench, &mut tally);
             }
+            if !has_parity(&window.chunk) {
+                for builder in &mut tally.stripes {
+                    tally.rebuilt.add(&fill_mirrored(window, &copies, bench, builder));
+                }
+            }
         });
+        self.hand_over_stripes(window, &mut tally);
         let mut mends = std::mem::take(&mut tally.mends).into_list();
         mends.retain(|mend| !self.standings.get(&mend.place.devid).is_some_and(|standing| standing.is_apart()));
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
@@ -300,6 +328,23 @@ impl<'a> Engine<'a> {
             }
         }
         job.group.add(tally);
+    }
+
+    /// Passes on what the lost member has to hold in the window.
+    fn hand_over_stripes(&self, window: &Window, tally: &mut Tally) {
+        let Some(rebuilding) = self.rebuilding else { return };
+        let builders = std::mem::take(&mut tally.stripes);
+        let mut stripes: Vec<_> = builders.into_iter().filter_map(StripeBuilder::finish).collect();
+        if !stripes.is_empty() {
+            (rebuilding.sink)(std::mem::take(&mut stripes));
+        }
+        for run in &window.strays {
+            let (stripes, bytes) = fill_stray(self.fs, window, run, rebuilding);
+            tally.rebuilt.add(&bytes);
+            if !stripes.is_empty() {
+                (rebuilding.sink)(stripes);
+            }
+        }
     }
 
     /// Calls `judge` with what the judges need to know.
@@ -341,6 +386,9 @@ impl<'a> Engine<'a> {
         let (kind, sectors_each) =
             if is_tree { (FindingKind::Metadata, step / sectorsize) } else { (FindingKind::Data, 1) };
         let wanted = |devid| self.is_present(devid) && self.selection().wants_finding(kind, devid);
+        if let Some(rebuilding) = self.rebuilding {
+            tally.rebuilt.lost += rebuilding.bytes_of(chunk, &range);
+        }
         let blocks = (range.end - range.start) / step.max(1);
         let listed = blocks.min(self.cap() as u64);
         for nth in 0..listed {

@@ -136,7 +136,7 @@ impl<'e, 'd> Planner<'e, 'd> {
             sums,
             window: None,
             batch: Vec::new(),
-            batch_windows: match (several, engine.is_mending()) {
+            batch_windows: match (several, engine.keeps_buffers()) {
                 (true, false) => DUP_BATCH,
                 (true, true) => DUP_BATCH_MENDING,
                 (false, _) => BATCH,
@@ -184,8 +184,12 @@ impl<'e, 'd> Planner<'e, 'd> {
             ignored: allocation.ignored(),
         }));
         self.local.orphan_sums += self.sums.orphan_sectors();
-        self.engine.note_lost(allocation.take_lost());
-        self.engine.note_lost(self.sums.take_lost());
+        let lost = [allocation.take_lost(), self.sums.take_lost()].concat();
+        if self.engine.is_rebuilding() && !lost.is_empty() {
+            // Not done: whoever goes on is to know of it as well.
+            self.group.spoil();
+        }
+        self.engine.note_lost(lost);
         self.group.add(self.local);
         self.draining.into_iter().chain([self.group]).collect()
     }
@@ -208,6 +212,9 @@ impl<'e, 'd> Planner<'e, 'd> {
     /// Is there anything about the part of the extent in this window that was not seen before?
     fn is_new(&mut self, extent: &Extent, window: u64) -> bool {
         let (section, selection) = (Window::section_start(&self.chunk, window), self.engine.selection());
+        if self.engine.is_rebuilding() && selection.done_sections.contains_key(&section) {
+            return false;
+        }
         let since = self.since.max(selection.since_section(section));
         let Some(generation) = extent.generation.filter(|generation| Some(*generation) < since) else { return true };
         let is_unknown = !selection.may_have_seen(extent.range.start, generation);

@@ -4,6 +4,7 @@
 use super::commit::Commit;
 use super::earlier::{Earlier, Part, PartDone};
 use super::extent_sample::ExtentSample;
+use super::lost::RebuiltBytes;
 use super::outcome::{Status, Verdict};
 use crate::units::{DeviceId, Generation, Logical};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -103,6 +104,7 @@ impl History {
             findings_omitted: 0,
             bytes: 0,
             unsummed_bytes: 0,
+            rebuilt: RebuiltBytes::default(),
             parts,
             superblocks_done: None,
             commit,
@@ -147,6 +149,7 @@ impl History {
         sitting.seen.merge(&done.sample);
         sitting.bytes += done.bytes;
         sitting.unsummed_bytes += done.unsummed_bytes;
+        sitting.rebuilt.add(&done.rebuilt);
         sitting.duration = duration;
     }
 
@@ -210,6 +213,7 @@ mod tests {
             bytes: 100,
             unsummed_bytes: 0,
             sample: ExtentSample::default(),
+            rebuilt: RebuiltBytes::default(),
         }
     }
 

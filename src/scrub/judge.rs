@@ -54,6 +54,11 @@ impl Bench<'_> {
         if is_apart && repair == RepairState::Possible { RepairState::Undecidable } else { repair }
     }
 
+    /// Is a member that missed transactions at hand?
+    pub(super) fn is_stale(&self, devid: DeviceId) -> bool {
+        self.is_present(devid) && !self.has_vote(devid)
+    }
+
     pub(super) fn sectors(&self, len_bytes: u64) -> u64 {
         len_bytes / u64::from(self.geometry.sectorsize())
     }

@@ -10,19 +10,19 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 const BURST: Duration = Duration::from_millis(50);
 
 /// When the next request may start.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     bytes_per_second: u64,
     next: Mutex<Instant>,
 }
 
 impl Pace {
     /// At most so many bytes per second (0 counts as 1).
-    pub(super) fn new(bytes_per_second: u64) -> Self {
+    pub(crate) fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second: bytes_per_second.max(1), next: Mutex::new(Instant::now()) }
     }
 
     /// Returns when `bytes` may be read, or the run is cancelled.
-    pub(super) fn wait(&self, bytes: u64, progress: &Progress) {
+    pub(crate) fn wait(&self, bytes: u64, progress: &Progress) {
         let start = self.reserve(bytes, Instant::now());
         while !progress.is_cancelled() {
             let left = start.saturating_duration_since(Instant::now());

@@ -6,6 +6,7 @@
 //! decided, unless Q agrees with the data against P or P against Q. Data without content (preallocated, never written)
 //! counts as not allocated. Columns on members that missed transactions: [`suspects`].
 
+mod lost;
 mod pq;
 mod suspects;
 
@@ -115,6 +116,11 @@ impl<'a> RowJudge<'a> {
             let columns = self.full.data.iter().chain([&self.full.p]).chain(self.full.q.as_ref());
             columns.for_each(|column| tally.leave(column.place.devid, 1));
         }
+        let mut stripes = std::mem::take(&mut tally.stripes);
+        for builder in &mut stripes {
+            tally.rebuilt.add(&self.fill_lost(&mut columns, builder));
+        }
+        tally.stripes = stripes;
     }
 
     fn sectorsize(&self) -> usize {

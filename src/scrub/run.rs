@@ -7,6 +7,7 @@ use super::engine::Engine;
 use super::extra::ExtraBlock;
 use super::finding::RepairState;
 use super::log_data::{self, LogContents};
+use super::lost::{Rebuilding, RebuiltBytes};
 use super::mend::Mending;
 use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Scrubs `fs`: super blocks, then all block groups. Blocks until done or cancelled.
 pub fn scrub(fs: &Filesystem, options: &ScrubOptions, progress: &Progress) -> Result<ScrubOutcome, ScrubError> {
-    Run { fs, options, progress, mending: None, observer: None, earlier: None }.run()
+    Run::new(fs, options, progress).run().map(|(outcome, _)| outcome)
 }
 
 /// Scrubs what `mending` names and all super blocks, and hands over the right bytes of all that is bad and has them; those
@@ -41,7 +42,7 @@ pub fn scrub_and_mend(
     progress: &Progress,
     mending: &Mending<'_>,
 ) -> Result<ScrubOutcome, ScrubError> {
-    Run { fs, options, progress, mending: Some(mending), observer: None, earlier: None }.run()
+    Run { mending: Some(mending), ..Run::new(fs, options, progress) }.run().map(|(outcome, _)| outcome)
 }
 
 /// Scrubs in several sittings: what `earlier` ones found is part of the outcome, and `observer` is told of each block group
@@ -53,7 +54,21 @@ pub fn scrub_on(
     observer: &dyn Observer,
     earlier: Option<&Earlier>,
 ) -> Result<ScrubOutcome, ScrubError> {
-    Run { fs, options, progress, mending: None, observer: Some(observer), earlier }.run()
+    Run { observer: Some(observer), earlier, ..Run::new(fs, options, progress) }.run().map(|(outcome, _)| outcome)
+}
+
+/// Scrubs what holds a part of a lost member, and hands over what that member has to hold. `observer` is told of a part only
+/// when all stripes of it have been handed over. The verdict is about the members that are there.
+pub fn scrub_and_rebuild(
+    fs: &Filesystem,
+    options: &ScrubOptions,
+    progress: &Progress,
+    rebuilding: &Rebuilding<'_>,
+    observer: &dyn Observer,
+    earlier: Option<&Earlier>,
+) -> Result<(ScrubOutcome, RebuiltBytes), ScrubError> {
+    let run = Run::new(fs, options, progress);
+    Run { rebuilding: Some(rebuilding), observer: Some(observer), earlier, ..run }.run()
 }
 
 struct Run<'a> {
@@ -61,12 +76,17 @@ struct Run<'a> {
     options: &'a ScrubOptions,
     progress: &'a Progress,
     mending: Option<&'a Mending<'a>>,
+    rebuilding: Option<&'a Rebuilding<'a>>,
     observer: Option<&'a dyn Observer>,
     earlier: Option<&'a Earlier>,
 }
 
-impl Run<'_> {
-    fn run(self) -> Result<ScrubOutcome, ScrubError> {
+impl<'a> Run<'a> {
+    fn new(fs: &'a Filesystem, options: &'a ScrubOptions, progress: &'a Progress) -> Self {
+        Self { fs, options, progress, mending: None, rebuilding: None, observer: None, earlier: None }
+    }
+
+    fn run(self) -> Result<(ScrubOutcome, RebuiltBytes), ScrubError> {
         let (now, clock) = (SystemTime::now(), Instant::now());
         let mut extra = log_data::read(self.fs);
         let has_log = !extra.blocks.is_empty();
@@ -75,11 +95,13 @@ impl Run<'_> {
         extra.blocks.sort_by_key(|block| block.at);
         let without_data = self.fs.superblock().is_metadump().then(|| without_data(self.options));
         let options = without_data.as_ref().unwrap_or(self.options);
-        let engine = Engine::new(self.fs, options, self.progress, extra, self.mending)?;
+        let engine = Engine::new(self.fs, options, self.progress, extra, self.mending, self.rebuilding)?;
         let places = self.mending.and_then(|mending| mending.places);
         let (selection, generation) = (&options.selection, self.fs.superblock().generation());
         let wanted = |chunk: &&Chunk| {
-            places.is_none_or(|places| places.has_any_of(chunk.start())) && selection.wants_chunk(chunk, generation)
+            places.is_none_or(|places| places.has_any_of(chunk.start()))
+                && selection.wants_chunk(chunk, generation)
+                && self.rebuilding.is_none_or(|rebuilding| rebuilding.concerns(chunk))
         };
         let chunks: Vec<Arc<Chunk>> = self.fs.chunks().iter().filter(wanted).cloned().map(Arc::new).collect();
         let groups = self.fs.block_groups();
@@ -92,10 +114,11 @@ impl Run<'_> {
         self.superblocks(&mut tally);
         tally.append(engine.run(chunks, &|part, tally| self.tell(part, tally)));
         engine.judge_lost_roots(&mut tally);
+        let has_lost_subtrees = engine.has_lost_subtrees();
         drop(engine);
         let unlisted = self.unlisted(&mut tally)?;
         let had_overflow = tally.links.overflowed();
-        let is_partial = places.is_some() || !selection.is_everything();
+        let is_partial = places.is_some() || !selection.is_everything() || self.rebuilding.is_some();
         report_broken_links(self.fs, is_partial, &mut tally);
         self.hold_against_each_other(&groups, &unlisted, &mut tally);
 
@@ -120,16 +143,19 @@ impl Run<'_> {
         for device in &devices {
             totals.add(&device.counters);
         }
+        let rebuilt = tally.rebuilt;
+        // What is not known to be allocated was not made again.
+        let lacks_some = self.rebuilding.is_some() && (has_lost_subtrees || tally.ignored_extents > 0);
         let (worst, bytes_scrubbed, unknown_extents) = (tally.worst, tally.bytes, tally.unknown_extents);
         let broken_links = std::mem::take(&mut tally.broken_links);
         let (findings, findings_omitted) = tally.findings.into_sorted();
         notes.extend(super::doubtful_sums::notes(&findings));
         let before = self.earlier.map(|earlier| (earlier.started, earlier.duration));
-        Ok(ScrubOutcome {
+        let outcome = ScrubOutcome {
             filesystem: describe(self.fs),
             selected,
             status,
-            verdict: verdict(self.fs, worst),
+            verdict: if lacks_some { Verdict::Uncorrectable } else { verdict(self.fs, worst) },
             started: before.map_or(now, |(started, _)| started),
             duration: before.map_or(Duration::ZERO, |(_, duration)| duration) + clock.elapsed(),
             bytes_total,
@@ -143,13 +169,15 @@ impl Run<'_> {
             unknown_extents,
             owners: OwnerTable::default(),
             notes,
-        })
+        };
+        Ok((outcome, rebuilt))
     }
 
     /// True where a look at everything was asked for, in one sitting or several.
     fn is_of_all(&self) -> bool {
         let places = self.mending.and_then(|mending| mending.places);
-        places.is_none() && self.options.selection.is_of_all() && !self.progress.is_cancelled()
+        let is_whole = places.is_none() && self.rebuilding.is_none() && !self.progress.is_cancelled();
+        is_whole && self.options.selection.is_of_all()
     }
 
     /// Judges tree blocks that the extent tree does not list, where all others were seen.
@@ -168,7 +196,7 @@ impl Run<'_> {
         };
         let chunks = self.fs.chunks().iter().filter(holds).cloned().map(Arc::new).collect();
         let extra = LogContents { blocks: unlisted.blocks.clone(), ..LogContents::default() };
-        let engine = Engine::new(self.fs, self.options, self.progress, extra, self.mending)?.of_extra_only();
+        let engine = Engine::new(self.fs, self.options, self.progress, extra, self.mending, None)?.of_extra_only();
         tally.append(engine.run(chunks, &|_, _| ()));
         let (count, first) = (unlisted.blocks.len(), unlisted.blocks.first().map(|block| block.at).unwrap_or_default());
         let blocks = if count == 1 { "tree block is" } else { "tree blocks are" };
@@ -225,6 +253,7 @@ impl Run<'_> {
         tally.devices = earlier.counters.clone();
         tally.bytes = earlier.bytes;
         tally.unsummed_bytes = earlier.unsummed_bytes;
+        tally.rebuilt = earlier.rebuilt;
         tally
     }
 
@@ -240,6 +269,7 @@ impl Run<'_> {
             bytes: tally.bytes,
             unsummed_bytes: tally.unsummed_bytes,
             sample: tally.sample.clone(),
+            rebuilt: tally.rebuilt,
         });
     }
 }

@@ -5,6 +5,7 @@ use super::accounts::Account;
 use super::extent_sample::ExtentSample;
 use super::finding::{Finding, FindingKind, Problem, RepairState};
 use super::links::Links;
+use super::lost::{RebuiltBytes, StripeBuilder};
 use super::mend::Mends;
 use super::tally::Counters;
 use crate::format::PrivateMarks;
@@ -122,6 +123,10 @@ pub(super) struct Tally {
     pub(super) mends: Mends,
     /// Subtrees of the extent and checksum trees that are lost.
     pub(super) lost: Vec<LostSubtree>,
+    /// Stripes of a lost member; leave the tally with their window.
+    pub(super) stripes: Vec<StripeBuilder>,
+    /// What became of the lost member's bytes.
+    pub(super) rebuilt: RebuiltBytes,
     /// What should be told, one line each.
     pub(super) notes: Vec<String>,
 }
@@ -200,6 +205,7 @@ impl Tally {
         self.unknown_extents += other.unknown_extents;
         self.bytes += other.bytes;
         self.lost.extend(other.lost);
+        self.rebuilt.add(&other.rebuilt);
         self.notes.extend(other.notes);
     }
 }

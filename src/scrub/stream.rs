@@ -215,7 +215,7 @@ fn judge_stripe(engine: &Engine<'_>, task: &Task, buffer: PooledBuffer, unreadab
     let verdict = verify(window, task.stripe, &buffer, &unreadable, engine.geometry(), compare);
     let bytes = verdict.counters.data_bytes_scrubbed + verdict.counters.tree_bytes_scrubbed;
     engine.progress().advance(bytes, verdict.bad.len() as u64);
-    let keep = engine.is_mending() || (task.job.scope == Scope::Whole && has_parity(&window.chunk));
+    let keep = engine.keeps_buffers() || (task.job.scope == Scope::Whole && has_parity(&window.chunk));
     let buffer = keep.then(|| Arc::new(buffer));
     finish(engine, &task.job, Some(StripeCopy { stripe: task.stripe, verdict, unreadable, buffer }));
 }

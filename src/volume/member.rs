@@ -189,6 +189,11 @@ fn has_copy_at(at: Physical, total_bytes: u64) -> bool {
     (at + SUPERBLOCK_BYTES as u64).raw() < total_bytes
 }
 
+/// Where a device of `total_bytes` has super blocks, ascending.
+pub fn superblock_places(total_bytes: u64) -> impl DoubleEndedIterator<Item = Physical> {
+    SUPERBLOCK_OFFSETS.into_iter().filter(move |at| has_copy_at(*at, total_bytes))
+}
+
 fn read_copy(device: &dyn ReadDevice, at: Physical) -> Result<Superblock, SuperblockDefect> {
     if (at + SUPERBLOCK_BYTES as u64).raw() > device.len() {
         return Err(SuperblockDefect::PastEnd);

@@ -3,6 +3,7 @@
 mod chunk;
 mod chunk_map;
 mod geometry;
+mod lost;
 mod member;
 mod profile;
 pub mod raid56;
@@ -17,7 +18,8 @@ pub(crate) mod testing;
 pub use chunk::{Chunk, ChunkError, ChunkProblem, STRIPE_LEN_BYTES};
 pub use chunk_map::{ChunkMap, Unmapped};
 pub use geometry::{Column, Copies, FullStripe, MirrorCopy, Piece, Role};
-pub use member::{Member, NotBtrfs, Opened, SuperblockCopy, SuperblockDefect};
+pub use lost::LostMember;
+pub use member::{Member, NotBtrfs, Opened, SuperblockCopy, SuperblockDefect, superblock_places};
 pub use profile::{Layout, Profile, ProfileError, ProfileRow};
 pub use read::{CopyError, Volume};
 pub use set::{DeviceSet, SetError, SetOptions, SetWarning};

@@ -40,6 +40,17 @@ pub fn open_devices(paths: &[PathBuf], devices: &[Arc<dyn ReadDevice>]) -> Resul
     Filesystem::open(set, &OpenOptions::default()).map_err(|e| e.to_string())
 }
 
+/// The file system in the images that are left of a set.
+pub fn open_degraded(images: &[PathBuf]) -> Filesystem {
+    let opened = images.iter().map(|path| Opened {
+        path: path.clone(),
+        device: device(path),
+        identity: identity(path).unwrap(),
+    });
+    let set = DeviceSet::assemble(opened.collect(), SetOptions { degraded: true }).unwrap();
+    Filesystem::open(set, &OpenOptions::default()).unwrap()
+}
+
 /// Scrubs the set that these devices make; the paths are those of the images behind them.
 ///
 /// An error is the text of a refusal to open or to scrub.

@@ -6,6 +6,7 @@ pub(crate) mod layout_bench;
 pub(crate) mod man;
 pub(crate) mod policy_bench;
 pub(crate) mod readahead_bench;
+pub(crate) mod rebuild;
 pub(crate) mod repair;
 pub(crate) mod run;
 pub(crate) mod scrub;

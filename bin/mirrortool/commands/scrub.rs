@@ -4,6 +4,7 @@ use crate::finding_file::FindingFile;
 use crate::options::{InputOptions, ReadPolicyOption, ReadaheadOption, ReportOptions, parse_duration};
 use crate::outputs::{Named, ensure_distinct};
 use crate::priority::PriorityOptions;
+use crate::rebuilding;
 use crate::repairing::{self, RepairOptions};
 use crate::selecting::{Base, SelectionOptions};
 use crate::sittings::{Keeper, Resumed, StateOptions};
@@ -117,13 +118,14 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let now = settle(&filesystem, &options, &progress, &mut outcome)?;
     let filesystem = now.as_ref().unwrap_or(&filesystem);
     tell_of_choices(filesystem, &mut outcome);
+    outcome.notes.extend(rebuilding::hint(filesystem));
     output::warn_of(keeper.remember(&outcome, args.selection.typed()));
     args.report.name_owners(filesystem, &mut outcome);
     let now = outcome.filesystem.generation;
     let is_finished = outcome.status == Status::Finished;
     let maps =
         report::device_maps(filesystem, |devid, chunk| is_finished && options.selection.is_whole_on(devid, chunk, now));
-    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None });
+    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None, rebuilt: None });
     Ok(args.report.exit_code(&outcome))
 }
 

@@ -1,7 +1,7 @@
 //! `mirrortool show`: what there is, and what the loss of devices would cost. Reads only the super blocks and a few trees.
 
 use crate::options::{Format, InputOptions, ReadPolicyOption};
-use crate::{exit, output};
+use crate::{exit, output, rebuilding};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::owners::{lost_now, subvolume_losses};
 use mirrortool::repair::check_same_history;
@@ -35,6 +35,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
     let filesystem = args.input.open(ReadPolicyOption::default())?;
     let mut inventory = inventory(&filesystem);
+    inventory.notes.extend(rebuilding::hint(&filesystem));
     if args.subvolumes {
         look_at_subvolumes(&filesystem, &mut inventory);
     }

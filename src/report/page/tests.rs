@@ -10,7 +10,7 @@ fn page(outcome: &ScrubOutcome, maps: &[DeviceMap]) -> String {
     let advice = ["take <the files> from a backup".to_owned()];
     let options = PageOptions { maps, advice: &advice, utc_offset: UtcOffset::UTC };
     let mut out = Vec::new();
-    write_page(Report { command: "scrub", outcome, repair: None }, &options, &mut out).expect("memory");
+    write_page(Report { command: "scrub", outcome, repair: None, rebuilt: None }, &options, &mut out).expect("memory");
     String::from_utf8(out).expect("text")
 }
 

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 fn metrics(outcome: &ScrubOutcome) -> String {
     let mut out = Vec::new();
-    write_metrics(Report { command: "scrub", outcome, repair: None }, &mut out).expect("a vector takes all");
+    write_metrics(Report { command: "scrub", outcome, repair: None, rebuilt: None }, &mut out)
+        .expect("a vector takes all");
     String::from_utf8(out).expect("utf-8")
 }
 
