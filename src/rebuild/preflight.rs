@@ -133,7 +133,7 @@ fn choose(fs: &Filesystem, devid: Option<DeviceId>) -> Result<LostMember, Rebuil
 
 /// A device that was given and is not used: taken for a survivor by whoever gave it.
 fn is_no_survivor(warning: &SetWarning) -> bool {
-    matches!(warning, SetWarning::NotBtrfs { .. } | SetWarning::Foreign { .. } | SetWarning::NotListed { .. })
+    matches!(warning, SetWarning::NotBtrfs { .. } | SetWarning::NotListed { .. })
 }
 
 fn check_no_replace(fs: &Filesystem) -> Result<(), RebuildRefusal> {

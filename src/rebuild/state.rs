@@ -2,6 +2,7 @@
 
 use super::Marker;
 use crate::filesystem::Filesystem;
+use crate::scrub::commit::Commit;
 use crate::scrub::history::History;
 use crate::units::{DeviceId, Generation};
 use crate::volume::LostMember;
@@ -28,7 +29,7 @@ impl RebuildState {
     pub fn new(fs: &Filesystem, lost: &LostMember, run: Uuid, now: SystemTime) -> Self {
         let superblock = fs.superblock();
         let mut history = History::new(superblock.fsid());
-        history.begin(String::new(), now);
+        history.begin(String::new(), Commit::of(fs), now);
         Self { history, devid: lost.devid(), uuid: lost.item().uuid, generation: superblock.generation(), run }
     }
 

@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_and_a_scrub_state_is_not_one() {
         let mut history = History::new(Uuid::from_u128(1));
-        history.begin(String::new(), SystemTime::UNIX_EPOCH);
+        history.begin(String::new(), crate::scrub::commit::Commit::default(), SystemTime::UNIX_EPOCH);
         let state = RebuildState {
             history: history.clone(),
             devid: DeviceId::new(3),

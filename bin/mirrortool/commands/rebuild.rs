@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     args.report.name_owners(&filesystem, outcome);
     let (devid, path, is_dry_run) = (lost.devid(), args.onto.as_path(), args.dry_run);
     let report = Some(RebuildReport { devid, path, rebuilt: &rebuilt, is_dry_run });
-    sink.write(Report { command: "rebuild", outcome: &rebuilt.outcome, repair: None, rebuilt: report })?;
+    sink.write(Report { command: "rebuild", outcome: &rebuilt.outcome, repair: None, rebuilt: report });
     let to_do = args.dry_run && rebuilt.outcome.status == Status::Finished;
     Ok(if to_do { exit::CORRECTABLE } else { args.report.exit_code(&rebuilt.outcome) })
 }
