@@ -106,7 +106,8 @@ impl Case {
                 (Arc::clone(member), Arc::clone(&overlays[number]) as Arc<dyn WriteDevice>)
             })
             .collect();
-        undo.carry_out(&WriteLease::simulated(devices).unwrap()).unwrap();
+        let summary = undo.carry_out(&WriteLease::simulated(devices).unwrap());
+        assert!(summary.error.is_none(), "{summary:?}");
         overlays.iter().map(|overlay| overlay.after_cut(&Survivors::None)).collect()
     }
 

@@ -180,6 +180,7 @@ fn for_repair(error: &RepairError) -> Option<&'static str> {
     match error {
         RepairError::Refused(error) => for_refusal(error),
         RepairError::Scrub(_) => None,
+        RepairError::Broken(_) => Some("repair again: what is right already is not written again"),
     }
 }
 

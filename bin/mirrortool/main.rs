@@ -15,6 +15,7 @@ mod job_outcome;
 mod jobs;
 mod options;
 mod output;
+mod outputs;
 mod priority;
 mod repairing;
 mod selecting;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(error) => {
             output::complain(&error, advice::for_error(&error));
-            failed_code.into()
+            exit::of_error(&error, failed_code).into()
         }
     }
 }

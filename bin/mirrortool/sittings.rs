@@ -4,6 +4,7 @@
 //! block group) that were being read.
 
 use crate::output::{self, PendingFile};
+use crate::outputs::Named;
 use crate::text_file;
 use anyhow::Context as _;
 use mirrortool::report::{read_state, write_state};
@@ -62,6 +63,11 @@ struct Memory {
 }
 
 impl StateOptions {
+    /// The file that was named for it.
+    pub(crate) fn output(&self) -> Option<Named<'_>> {
+        self.state.as_deref().map(|path| Named { what: "the state file", path })
+    }
+
     /// Opens the memory of the file system `fsid`, for a run that looks so closely.
     pub(crate) fn open(&self, fsid: Uuid, look: Look) -> anyhow::Result<Keeper> {
         let path = if self.no_state { None } else { self.state.clone().or_else(|| default_path(fsid)) };

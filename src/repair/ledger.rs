@@ -1,13 +1,15 @@
 //! Which of the right bytes that come in are to be written, and what has become of them. Shared by the thread that writes
 //! and the one that reads back.
 
+use super::fingerprint::Fingerprint;
 use super::outcome::{Failure, StepState};
 use super::plan::{RepairPlan, Step, WithheldStep, withheld};
 use crate::filesystem::Filesystem;
 use crate::scrub::Progress;
 use crate::scrub::finding::FindingKind;
-use crate::units::DeviceId;
+use crate::units::{DeviceId, DevicePhysical};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +20,15 @@ pub(super) enum Intake<'a> {
     Planned(&'a RepairPlan),
     /// No plan yet: all that may be written is written at once, but for what only the end of the scrub can judge.
     AtOnce(&'a Filesystem),
+}
+
+/// A part of a step that could not be written as a whole: a step of its own from now on.
+pub(super) struct Part {
+    pub(super) step: usize,
+    /// Of the bytes of the former step.
+    pub(super) range: Range<usize>,
+    /// Why it was not written.
+    pub(super) failure: Option<Failure>,
 }
 
 /// Steps and their states.
@@ -81,6 +92,38 @@ impl<'a> Ledger<'a> {
         None
     }
 
+    /// Makes several steps of one, for runs of findings that were written and runs that were not, given one answer for each
+    /// `unit` of its bytes. A finding of which anything was not written has failed.
+    pub(super) fn split(&self, number: usize, new: &[u8], unit: usize, failures: &[Option<Failure>]) -> Vec<Part> {
+        let Some(whole) = self.book().steps.get(number).cloned() else { return Vec::new() };
+        let mut parts: Vec<Part> = Vec::new();
+        let per_finding = bytes_per_finding(&whole);
+        for start in (0..new.len()).step_by(per_finding) {
+            let range = start..(start + per_finding).min(new.len());
+            let units = failures.get(start / unit..range.end.div_ceil(unit)).unwrap_or_default();
+            let failure = units.iter().find_map(|failure| *failure);
+            match parts.last_mut() {
+                Some(last) if last.failure == failure => last.range.end = range.end,
+                _ => parts.push(Part { step: number, range, failure }),
+            }
+        }
+        let mut settled = Vec::new();
+        for (nth, part) in parts.iter_mut().enumerate() {
+            let step = part_of(&whole, &part.range, new);
+            let mut book = self.book();
+            if nth == 0 {
+                book.steps.get_mut(number).into_iter().for_each(|slot| *slot = step.clone());
+            } else {
+                book.steps.push(step);
+                book.states.push(StepState::Pending);
+                part.step = book.steps.len() - 1;
+            }
+            settled.extend(part.failure.map(|failure| (part.step, StepState::Failed(failure))));
+        }
+        self.note(settled);
+        parts
+    }
+
     /// Takes down what has become of steps.
     pub(super) fn note(&self, settled: Vec<(usize, StepState)>) {
         let mut book = self.book();
@@ -113,6 +156,30 @@ impl<'a> Ledger<'a> {
             pending.for_each(|state| *state = StepState::Failed(Failure::NotProved));
         }
         book
+    }
+}
+
+/// The length of what one finding of a step is about; all of it where that cannot be told.
+fn bytes_per_finding(step: &Step) -> usize {
+    let even = step.len_bytes.checked_div(step.findings).filter(|bytes| step.len_bytes == bytes * step.findings);
+    even.unwrap_or(step.len_bytes).max(1) as usize
+}
+
+/// What was there before is not known of a part.
+fn part_of(whole: &Step, range: &Range<usize>, new: &[u8]) -> Step {
+    let (start, len_bytes) = (range.start as u64, range.len() as u64);
+    let share = |count: u64| (u128::from(count) * u128::from(len_bytes) / u128::from(whole.len_bytes.max(1))) as u64;
+    // Addresses of data go on with the place; those of the parity of several rows are each row's own.
+    let goes_on = whole.kind == FindingKind::Data;
+    Step {
+        logical: if goes_on { whole.logical + start } else { whole.logical },
+        place: DevicePhysical { physical: whole.place.physical + start, ..whole.place },
+        len_bytes,
+        before: None,
+        after: Fingerprint::of(new.get(range.clone()).unwrap_or_default()),
+        findings: share(whole.findings),
+        sectors: share(whole.sectors),
+        ..whole.clone()
     }
 }
 

@@ -40,4 +40,7 @@ pub enum RepairError {
     /// Looking for what is bad failed.
     #[error(transparent)]
     Scrub(#[from] ScrubError),
+    /// The same, when some of it had been written already.
+    #[error("the repair was ended early, and some of it is written")]
+    Broken(#[source] ScrubError),
 }

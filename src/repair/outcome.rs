@@ -1,5 +1,6 @@
 //! What became of a plan, and the scrub's outcome once that is known.
 
+use super::journal::Journal;
 use super::plan::{RepairPlan, Step};
 use crate::lease::LeaseError;
 use crate::scrub::finding::{Finding, FindingKind, RepairState};
@@ -85,6 +86,13 @@ pub struct RepairSummary {
 }
 
 impl RepairSummary {
+    /// Ends the undo log; one that cannot be ended is told as one that cannot be written.
+    pub(super) fn end_log(&mut self, journal: &mut Journal) {
+        if self.log_error.is_none() {
+            self.log_error = journal.finish().err();
+        }
+    }
+
     /// Whether anything may have been written.
     pub fn has_written(&self) -> bool {
         self.states.iter().any(|state| *state != StepState::Pending)

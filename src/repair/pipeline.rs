@@ -76,9 +76,7 @@ pub(super) fn run(
         let pool = &pool;
         scope.spawn(move || {
             for batch in logged {
-                let (written, failed) = writer.write(batch, pool);
-                ledger.note(failed);
-                drop(to_read_back.send(written));
+                drop(to_read_back.send(writer.write(batch, ledger, pool)));
             }
         });
         scope.spawn(move || written.iter().for_each(|written| ledger.note(read_back(written, pool))));
@@ -193,9 +191,7 @@ impl Run<'_> {
             let is_other = |write: &Write| write.place().physical != first;
             let later = waiting.split_off(waiting.iter().position(is_other).unwrap_or(waiting.len()));
             let logged = self.log(std::mem::replace(&mut waiting, later));
-            let (written, failed) = self.writer.write(logged, pool);
-            self.ledger.note(failed);
-            self.ledger.note(read_back(written, pool));
+            self.ledger.note(read_back(self.writer.write(logged, self.ledger, pool), pool));
         }
     }
 }

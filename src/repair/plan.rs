@@ -169,6 +169,11 @@ impl RepairPlan {
         Self { steps, withheld }
     }
 
+    /// The same plan by finer steps, in order.
+    pub(super) fn replace_steps(&mut self, steps: Vec<Step>) {
+        self.steps = steps;
+    }
+
     /// The windows that hold the steps.
     pub(super) fn places(&self, fs: &Filesystem) -> Places {
         let blocks = self.steps.iter().filter(|step| step.kind != FindingKind::Superblock);

@@ -2,6 +2,7 @@
 
 use crate::finding_file::FindingFile;
 use crate::options::{InputOptions, ReadPolicyOption, ReadaheadOption, ReportOptions, parse_duration};
+use crate::outputs::{Named, ensure_distinct};
 use crate::priority::PriorityOptions;
 use crate::repairing::{self, RepairOptions};
 use crate::selecting::SelectionOptions;
@@ -87,6 +88,10 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         });
     }
     ensure!(args.how == RepairOptions::default(), "options of repair are given, and --repair is not");
+    let others =
+        [args.findings.as_deref().map(|path| Named { what: "the file of findings", path }), args.state.output()];
+    let outputs: Vec<Named<'_>> = args.report.outputs().chain(others.into_iter().flatten()).collect();
+    ensure_distinct(&outputs, &args.input.inputs().collect::<Vec<_>>())?;
     let sink = args.report.prepare(utc_offset)?;
     args.priority.apply()?;
     args.input.warn_of_users();
@@ -130,7 +135,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     // What is bad stays in the sight of --since-last until a whole scrub has found nothing.
     let is_good = matches!(outcome.verdict, Verdict::Clean | Verdict::Corrected);
     let all_good = everything && is_good && check_same_history(&filesystem).is_ok();
-    keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, all_good)?;
+    output::warn_of(keeper.end(outcome.status == Status::Finished, outcome.filesystem.generation, all_good));
     if let Some(then) = earliest {
         settle_sittings(&filesystem, &options, &progress, &mut outcome, then)?;
     }
@@ -142,7 +147,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let is_finished = outcome.status == Status::Finished;
     let maps =
         report::device_maps(filesystem, |devid, chunk| is_finished && options.selection.is_whole_on(devid, chunk, now));
-    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None })?;
+    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None });
     Ok(args.report.exit_code(&outcome))
 }
 
