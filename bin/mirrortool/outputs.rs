@@ -67,13 +67,11 @@ impl Place {
 fn name_of(mut path: PathBuf) -> Option<(u64, u64, OsString)> {
     for _ in 0..MAX_LINKS {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        match fs::read_link(&path) {
-            Ok(target) => path = folder.join(target),
-            Err(_) => {
-                let metadata = fs::metadata(folder).ok()?;
-                return Some((metadata.dev(), metadata.ino(), path.file_name()?.to_owned()));
-            }
-        }
+        let Ok(target) = fs::read_link(&path) else {
+            let metadata = fs::metadata(folder).ok()?;
+            return Some((metadata.dev(), metadata.ino(), path.file_name()?.to_owned()));
+        };
+        path = folder.join(target);
     }
     None
 }

@@ -103,14 +103,14 @@ fn text(summary: &UndoSummary, is_empty: bool) -> String {
     if is_empty {
         return "the log is empty: nothing had been written\n".to_owned();
     }
-    let mut text = format!("{} bytes have their old values, read back\n", summary.restored_bytes);
+    let mut lines = vec![format!("{} bytes have their old values, read back", summary.restored_bytes)];
     if summary.written_bytes < summary.restored_bytes {
         let bytes = summary.restored_bytes - summary.written_bytes;
-        text += &format!("{bytes} of them had them already and were not written\n");
+        lines.push(format!("{bytes} of them had them already and were not written"));
     }
     if summary.lost_bytes > 0 {
         let bytes = summary.lost_bytes;
-        text += &format!("{bytes} bytes could not be read before the repair and stay as it wrote them\n");
+        lines.push(format!("{bytes} bytes could not be read before the repair and stay as it wrote them"));
     }
-    text
+    lines.join("\n") + "\n"
 }

@@ -35,17 +35,21 @@ pub fn repair_at_once(
     check_may_write(fs)?;
     check_choice(fs, options.choice)?;
     check_same_history(fs)?;
-    let ledger = Ledger::new(Intake::AtOnce(fs), None);
+    // Every finding that is listed has its steps; a report to work from has as many as it lists.
+    let max_listed = if options.from.is_some() { usize::MAX } else { options.scrub.max_findings };
+    let ledger = Ledger::new(Intake::AtOnce(fs), None).listing(max_listed);
     let places = options.from.map(|findings| Places::of_findings(findings, fs.chunks()));
     let reading = Reading { fs, options, scrub: options.scrub, places: places.as_ref(), progress };
     let writer = Writer::new(lease);
     let Ended { scrubbed, early, log_error } = run(&reading, &ledger, journal, &writer, progress);
     let lost_thread = || ScrubError::Memory(io::ErrorKind::Other.into());
     let scrubbed = scrubbed.ok_or_else(lost_thread).flatten();
-    let Book { steps, states, withheld, deferred } = ledger.close(early || scrubbed.is_err());
+    let Book { steps, states, withheld, deferred, folded, .. } = ledger.close(early || scrubbed.is_err());
     let outcome = match scrubbed {
         Ok(outcome) => outcome,
-        Err(error) if states.iter().all(|state| *state == StepState::Pending) => return Err(error.into()),
+        Err(error) if folded.steps() == 0 && states.iter().all(|state| *state == StepState::Pending) => {
+            return Err(error.into());
+        }
         Err(error) => {
             // The log has all that was written, whether it can be ended or not.
             let _ = journal.finish();
@@ -56,6 +60,9 @@ pub fn repair_at_once(
     let mut behind = outcome.behind.clone();
     for (step, _) in steps.iter().zip(&states).filter(|(_, state)| **state != StepState::Done) {
         behind.entry(step.place.devid).or_insert(Behind::NotWritten);
+    }
+    for devid in folded.failed().keys() {
+        behind.entry(*devid).or_insert(Behind::NotWritten);
     }
     let plan = settle_deferred(fs, deferred, withheld, &outcome.broken_links, &behind);
     let mut planned = Planned { outcome, plan };
@@ -72,7 +79,9 @@ pub fn repair_at_once(
     let all = steps.into_iter().zip(states);
     let (steps, states) = sorted(all.chain(rest.into_iter().zip(rest_states)).collect());
     let done = steps.iter().zip(&states).filter(|(_, state)| **state == StepState::Done);
-    summary.bytes_repaired = done.map(|(step, _)| step.len_bytes).sum();
+    let folded_bytes = folded.done().values().map(|sum| sum.bytes).sum::<u64>();
+    summary.bytes_repaired = done.map(|(step, _)| step.len_bytes).sum::<u64>() + folded_bytes;
+    summary.folded = folded;
     summary.is_interrupted = states.contains(&StepState::Pending);
     summary.states = states;
     planned.plan = RepairPlan::of(steps, planned.plan.withheld().to_vec());

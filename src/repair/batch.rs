@@ -200,7 +200,7 @@ impl OneDevice<'_> {
         };
         match self.try_write(place, &new, buffer) {
             Ok(()) => whole(new),
-            Err(failure) if len <= SECTOR_BYTES || self.writer.is_lost() => {
+            Err(failure) if len <= SECTOR_BYTES || self.writer.refusal(self.devid).is_some() => {
                 self.fail(step, failure);
                 Vec::new()
             }

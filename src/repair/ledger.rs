@@ -2,6 +2,7 @@
 //! and the one that reads back.
 
 use super::fingerprint::Fingerprint;
+use super::folded::Folded;
 use super::outcome::{Failure, StepState};
 use super::plan::{RepairPlan, Step, WithheldStep, withheld};
 use crate::filesystem::Filesystem;
@@ -12,6 +13,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Steps of a repair at once that are kept to be listed, at the least.
+const MIN_LISTED: usize = 4096;
 
 /// What decides.
 #[derive(Clone, Copy)]
@@ -34,6 +38,8 @@ pub(super) struct Part {
 /// Steps and their states.
 pub(super) struct Ledger<'a> {
     intake: Intake<'a>,
+    /// Steps that are kept; of what is settled beyond, the sum is.
+    max_listed: usize,
     /// Counts what is settled, where somebody wants to see it.
     progress: Option<&'a Progress>,
     book: Mutex<Book>,
@@ -49,6 +55,41 @@ pub(super) struct Book {
     pub(super) withheld: Vec<WithheldStep>,
     /// To be looked at again once the scrub is through.
     pub(super) deferred: Vec<Step>,
+    /// Settled, and not among `steps`.
+    pub(super) folded: Folded,
+    /// Places in `steps` of such as are folded.
+    vacant: Vec<usize>,
+}
+
+impl Book {
+    /// The number of a new step.
+    fn add(&mut self, step: Step) -> usize {
+        if let Some(number) = self.vacant.pop() {
+            self.steps.get_mut(number).into_iter().for_each(|slot| *slot = step.clone());
+            self.states.get_mut(number).into_iter().for_each(|slot| *slot = StepState::Pending);
+            return number;
+        }
+        self.steps.push(step);
+        self.states.push(StepState::Pending);
+        self.steps.len() - 1
+    }
+
+    /// Lets go of a step that is settled.
+    fn fold(&mut self, number: usize, state: StepState) {
+        let Some(step) = self.steps.get(number) else { return };
+        self.folded.add(step, state);
+        self.vacant.push(number);
+        // It counts as nothing any more.
+        self.states.get_mut(number).into_iter().for_each(|slot| *slot = StepState::Done);
+    }
+
+    fn remove_vacant(&mut self) {
+        let vacant: BTreeSet<usize> = std::mem::take(&mut self.vacant).into_iter().collect();
+        let mut number = 0;
+        self.steps.retain(|_| (!vacant.contains(&number), number += 1).0);
+        number = 0;
+        self.states.retain(|_| (!vacant.contains(&number), number += 1).0);
+    }
 }
 
 impl<'a> Ledger<'a> {
@@ -58,7 +99,12 @@ impl<'a> Ledger<'a> {
             book.steps = plan.steps().to_vec();
             book.states = vec![StepState::Pending; book.steps.len()];
         }
-        Self { intake, progress, book: Mutex::new(book) }
+        Self { intake, max_listed: usize::MAX, progress, book: Mutex::new(book) }
+    }
+
+    /// The same, with so many steps kept, where they come one by one.
+    pub(super) fn listing(self, max_listed: usize) -> Self {
+        Self { max_listed: max_listed.max(MIN_LISTED), ..self }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -85,9 +131,7 @@ impl<'a> Ledger<'a> {
         } else if waits_for_the_end(fs, &step) {
             book.deferred.push(step);
         } else {
-            book.steps.push(step);
-            book.states.push(StepState::Pending);
-            return Some(book.steps.len() - 1);
+            return Some(book.add(step));
         }
         None
     }
@@ -114,9 +158,7 @@ impl<'a> Ledger<'a> {
             if nth == 0 {
                 book.steps.get_mut(number).into_iter().for_each(|slot| *slot = step.clone());
             } else {
-                book.steps.push(step);
-                book.states.push(StepState::Pending);
-                part.step = book.steps.len() - 1;
+                part.step = book.add(step);
             }
             settled.extend(part.failure.map(|failure| (part.step, StepState::Failed(failure))));
         }
@@ -132,6 +174,9 @@ impl<'a> Ledger<'a> {
             if let Some(slot) = book.states.get_mut(number) {
                 *slot = state;
             }
+            if state != StepState::Pending && book.steps.len() - book.vacant.len() > self.max_listed {
+                book.fold(number, state);
+            }
             let Some(progress) = self.progress else { continue };
             progress.bytes_done.fetch_add(step.1, Ordering::Relaxed);
             if matches!(state, StepState::Failed(_)) {
@@ -145,12 +190,13 @@ impl<'a> Ledger<'a> {
         let book = self.book();
         let blocks = book.steps.iter().zip(&book.states).filter(|(step, _)| step.kind != FindingKind::Superblock);
         let mut own = blocks.filter(|(step, _)| step.place.devid == devid);
-        own.any(|(_, state)| *state != StepState::Done)
+        book.folded.failed().contains_key(&devid) || own.any(|(_, state)| *state != StepState::Done)
     }
 
     /// All of it. Steps that were not reached have not been proved, unless the run ended early.
     pub(super) fn close(self, ended_early: bool) -> Book {
         let mut book = self.book.into_inner().unwrap_or_else(PoisonError::into_inner);
+        book.remove_vacant();
         if !ended_early {
             let pending = book.states.iter_mut().filter(|state| **state == StepState::Pending);
             pending.for_each(|state| *state = StepState::Failed(Failure::NotProved));
