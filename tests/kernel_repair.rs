@@ -204,3 +204,128 @@ fn members_that_are_mounted_or_behind_a_loop_device_are_refused() {
     drop(loops);
     assert_eq!(repair(&["--no-undo-log"], &images).exit, 0);
 }
+
+/// Runs scrub, repair and undo on members that are in use; the first warns, the others refuse and write nothing.
+fn assert_in_use(members: &[PathBuf], images: &[PathBuf], log: &Path, what: &str) {
+    let before = fixture::fingerprints(images);
+    let seen = program::scrub(&["--no-state"], members).stderr;
+    assert!(seen.contains("what is read may change meanwhile"), "{what}: scrub is silent: {seen}");
+    let run = repair(&["--no-undo-log"], members);
+    assert_eq!((run.exit, run.stdout.as_str()), (1, ""), "{what}: repair: {}", run.stderr);
+    let undone = mirrortool([&["repair".into(), "undo".into(), log.to_owned()], members].concat());
+    assert_eq!(undone.exit, 1, "{what}: undo: {}", undone.stdout);
+    assert_eq!(fixture::fingerprints(images), before, "{what}: written");
+}
+
+/// An undo log of a repair of the second member's first super block.
+fn log_of_a_repair(images: &[PathBuf], directory: &Path) -> PathBuf {
+    let log = directory.join("before.log");
+    let file = File::options().write(true).open(&images[1]).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0xee; 16], (64 << 10) + 2000).unwrap();
+    drop(file);
+    let run = repair(&["--undo-log", log.to_str().unwrap()], images);
+    assert_eq!(run.exit, 0, "{}", run.stderr);
+    log
+}
+
+#[test]
+fn a_use_that_has_another_name_or_another_mount_namespace_is_a_use() {
+    if skipped("a_use_that_has_another_name_or_another_mount_namespace_is_a_use") {
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let images = mirror(directory.path());
+    let log = log_of_a_repair(&images, directory.path());
+    let attach = |path: &Path| succeed(tool("losetup", &["--find", "--show"]).arg(path)).unwrap().trim().to_owned();
+
+    // A loop device over another name of the file, which is gone by now.
+    fs::hard_link(&images[1], at("other")).unwrap();
+    let device = attach(&at("other"));
+    fs::remove_file(at("other")).unwrap();
+    assert_in_use(&images, &images, &log, "another name, removed");
+
+    // The members as loop devices, of which one has a second one over the same file.
+    let loops: Vec<PathBuf> = images.iter().map(|image| attach(image).into()).collect();
+    assert_in_use(&loops, &images, &log, "another loop device of the same file");
+    detach(&device);
+    assert_eq!(repair(&["--no-undo-log"], &loops).exit, 0, "in use by nobody else");
+    loops.iter().for_each(|device| detach(device.to_str().unwrap()));
+
+    // Attached under a name that only another mount namespace has, and mounted there.
+    let (bind, mnt) = (at("bind"), at("mnt"));
+    fs::create_dir(&bind).unwrap();
+    let script = "mount --bind \"$0\" \"$1\" && a=$(losetup --find --show \"$1/d1.img\") && \
+                  b=$(losetup --find --show \"$1/d2.img\") && btrfs device scan $a $b >/dev/null && \
+                  mount -t btrfs -o noatime $a \"$2\" && echo $a $b && read x; umount \"$2\"; \
+                  btrfs device scan --forget $a; btrfs device scan --forget $b; losetup -d $a $b";
+    let mut there = tool("unshare", &["--mount", "--propagation", "private", "sh", "-c", script]);
+    there.arg(directory.path()).arg(&bind).arg(&mnt);
+    let mut there = there.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut names = String::new();
+    let mut stdout = std::io::BufReader::new(there.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut names).unwrap();
+    assert_eq!(names.split_whitespace().count(), 2, "not mounted: {names}");
+    let held = std::panic::catch_unwind(|| assert_in_use(&images, &images, &log, "another mount namespace"));
+    drop(there.stdin.take());
+    there.wait().unwrap();
+    names.split_whitespace().for_each(detach);
+    held.unwrap();
+    assert_eq!(repair(&["--no-undo-log"], &images).exit, 0);
+}
+
+#[test]
+fn a_mount_between_the_plan_and_the_writing_is_seen_by_the_lease() {
+    use mirrortool::device::{Consent, IoEngine, identity, open_read};
+    use mirrortool::lease::{Lease, LeaseError, Wanted};
+    use mirrortool::volume::{Member, Opened};
+    if skipped("a_mount_between_the_plan_and_the_writing_is_seen_by_the_lease") {
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let images = mirror(directory.path());
+    let member = |path: &PathBuf| {
+        let (device, identity) = (open_read(path, IoEngine::Buffered).unwrap(), identity(path).unwrap());
+        std::sync::Arc::new(Member::probe(Opened { path: path.clone(), device, identity }).unwrap())
+    };
+    let members: Vec<_> = images.iter().map(member).collect();
+    let lease = Lease::take(members.iter().map(Wanted::member)).unwrap().agreed(Consent::given_by_user()).unwrap();
+    lease.check_batch().unwrap();
+    let mounted = Mounted::new(&images, &directory.path().join("mnt"), true).unwrap();
+    assert!(matches!(lease.check_batch(), Err(LeaseError::InUse { .. })));
+    drop(mounted);
+    assert!(lease.check_batch().is_err(), "what was lost once stays lost");
+}
+
+#[test]
+fn a_report_that_finds_its_disk_full_takes_nothing_with_it() {
+    if skipped("a_report_that_finds_its_disk_full_takes_nothing_with_it") {
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let full = directory.path().join("full");
+    fs::create_dir(&full).unwrap();
+    succeed(tool("mount", &["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&full)).unwrap();
+    // It fails when there is no byte left.
+    let filled = fs::write(full.join("fill"), vec![1; 1 << 20]);
+    let done = std::panic::catch_unwind(|| {
+        for name in ["r.json", "r.yaml", "r.txt", "r.html"] {
+            let images = mirrortool_fixture();
+            let file = full.join(name);
+            let run = repair(&["--no-undo-log", "--report", file.to_str().unwrap()], &images.paths);
+            assert_eq!(run.exit, 0, "{name}: {}", run.stderr);
+            assert!(run.stdout.contains("corrected") && run.stderr.contains("warning: cannot write"), "{}", run.stderr);
+            let metrics = full.join("m.prom");
+            let run = program::scrub(&["--no-state", "--metrics", metrics.to_str().unwrap()], &images.paths);
+            assert_eq!((run.exit, run.stdout.is_empty()), (0, false), "{}", run.stderr);
+        }
+    });
+    succeed(tool("umount", &[]).arg(&full)).unwrap();
+    assert!(filled.is_err());
+    done.unwrap();
+}
+
+/// A set with damage that can be corrected.
+fn mirrortool_fixture() -> fixture::Images {
+    common::recipe::named("data-raid1").apply()
+}

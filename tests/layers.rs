@@ -126,8 +126,10 @@ fn leading_name(text: &str) -> String {
 fn names_word(code: &str, name: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(name).any(|(at, _)| {
+        // What a dash follows is a part of a text.
+        let follows = |c: char| part_of_word(c) || c == '-';
         !code[..at].chars().next_back().is_some_and(part_of_word)
-            && !code[at + name.len()..].chars().next().is_some_and(part_of_word)
+            && !code[at + name.len()..].chars().next().is_some_and(follows)
     })
 }
 
@@ -287,6 +289,7 @@ fn a_forbidden_name_is_seen_as_a_word_only() {
     }
     assert_eq!(forbidden_names(&synthetic("repair/a.rs", "fn f() { HeldDevice::open(path) }")).len(), 1);
     assert_eq!(forbidden_names(&synthetic("tree/a.rs", "#![allow(unsafe_code)] fn blueprint() {}")), [""; 0]);
+    assert_eq!(forbidden_names(&synthetic("report/a.rs", "const CSP: &str = \"'unsafe-inline'\";")), [""; 0]);
     assert_eq!(forbidden_names(&synthetic("tree/a.rs", "use serde::Serialize; fn f() { println!() }")).len(), 2);
     assert_eq!(forbidden_names(&synthetic("report/a.rs", "use serde::Serialize;")), [""; 0]);
 }

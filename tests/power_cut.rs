@@ -16,7 +16,7 @@ use mirrortool::lease::WriteLease;
 use mirrortool::repair::journal::{Journal, LogHeader, LogMember, LogReader};
 use mirrortool::repair::undo::UndoPlan;
 use mirrortool::repair::{ApplyOptions, LogStore, PlanOptions, RepairSummary, apply, plan, repair_at_once};
-use mirrortool::scrub::finding::Finding;
+use mirrortool::scrub::finding::{Finding, Problem};
 use mirrortool::scrub::mend::Choice;
 use mirrortool::scrub::outcome::{ScrubOutcome, Verdict};
 use mirrortool::scrub::{Progress, ScrubOptions};
@@ -50,6 +50,12 @@ impl Case {
         Self { images, bases, findings }
     }
 
+    /// Where to look. A member is brought up to date by a run that looks everywhere, or not at all.
+    fn places(&self) -> Option<&[Finding]> {
+        let is_stale = self.findings.iter().any(|finding| finding.problem == Problem::Generation);
+        (!is_stale).then_some(&self.findings)
+    }
+
     fn overlays(&self, state: &State, power: &Power) -> Vec<Arc<Overlay>> {
         let pairs = self.bases.iter().zip(state);
         pairs.map(|(base, w)| Arc::new(Overlay::new(Arc::clone(base), w.clone(), power.clone()))).collect()
@@ -68,7 +74,7 @@ impl Case {
     fn repair(&self, overlays: &[Arc<Overlay>], log: &MemoryLog, how: How) -> (ScrubOutcome, RepairSummary) {
         let fs = self.open(overlays);
         let scrub = ScrubOptions { threads_per_device: 1, ..ScrubOptions::default() };
-        let options = PlanOptions { scrub: &scrub, choice: Choice::Nobody, salvage: None, from: Some(&self.findings) };
+        let options = PlanOptions { scrub: &scrub, choice: Choice::Nobody, salvage: None, from: self.places() };
         let devices = fs.members().map(|member| {
             let number = self.images.paths.iter().position(|path| path == member.path()).unwrap();
             (Arc::clone(member), Arc::clone(&overlays[number]) as Arc<dyn WriteDevice>)

@@ -449,7 +449,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__repair)
-            opts="-y -d -R -q -h -V --degraded --io-engine --yes --undo-log --no-undo-log --prefer-devid --majority --salvage --verify --dry-run --from --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version undo"
+            opts="-y -d -R -q -h -V --degraded --io-engine --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --dry-run --from --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version undo"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -543,7 +543,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__scrub)
-            opts="-y -c -n -d -R -q -h -V --degraded --io-engine --threads --time-limit --only --coverage --devid --since-generation --since-last --errors-from --sample --limit --state --no-state --resume --continue --repair --yes --undo-log --no-undo-log --prefer-devid --majority --salvage --verify --readahead --read-policy --io-class --io-level --nice --findings --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
+            opts="-y -c -n -d -R -q -h -V --degraded --io-engine --threads --time-limit --only --coverage --devid --since-generation --since-last --errors-from --sample --limit --state --no-state --resume --continue --repair --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --readahead --read-policy --io-class --io-level --nice --findings --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

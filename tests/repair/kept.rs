@@ -98,11 +98,11 @@ fn a_log_that_is_cut_or_damaged_anywhere_is_told() {
     let damaged = images.fingerprint();
     let log = images.scratch().join("undo.log");
     assert_eq!(repair(&logged(&[], &log), &images.paths).exit, 0);
-    let repaired = fixture::copy_of(&images.paths);
+    let good = images.fingerprint();
     let whole = fs::read(&log).unwrap();
     let try_log = |bytes: &[u8], what: &str| {
-        for (from, to) in repaired.paths.iter().zip(&images.paths) {
-            fs::copy(from, to).unwrap();
+        if images.fingerprint() != good {
+            assert_eq!(repair(&["--yes", "--no-undo-log"], &images.paths).exit, 0);
         }
         fs::write(&log, bytes).unwrap();
         let run = undo(&log, &images.paths);
@@ -114,10 +114,10 @@ fn a_log_that_is_cut_or_damaged_anywhere_is_told() {
                 || run.stderr.contains("not undone")
                 || run.stderr.contains("not in it")
         );
-        assert!(run.exit != 1 || fingerprint == repaired.fingerprint(), "{what}: refused, and written");
+        assert!(run.exit != 1 || fingerprint == good, "{what}: refused, and written");
     };
-    for nth in 0..12 {
-        let at = whole.len() * nth / 12 + 7;
+    for nth in 0..6 {
+        let at = whole.len() * nth / 6 + 7;
         try_log(&whole[..at], &format!("cut at {at}"));
         let mut flipped = whole.clone();
         flipped[at] ^= 1 << (nth % 8);
@@ -126,8 +126,8 @@ fn a_log_that_is_cut_or_damaged_anywhere_is_told() {
     try_log(&whole[..whole.len() - 512], "without its end");
     try_log(&[&whole[..], &[0; 512]].concat(), "with more behind its end");
     try_log(&[], "empty");
-    for (from, to) in repaired.paths.iter().zip(&images.paths) {
-        fs::copy(from, to).unwrap();
+    if images.fingerprint() != good {
+        assert_eq!(repair(&["--yes", "--no-undo-log"], &images.paths).exit, 0);
     }
     fs::write(&log, &whole).unwrap();
     assert_eq!((undo(&log, &images.paths).exit, images.fingerprint()), (0, damaged));
