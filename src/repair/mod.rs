@@ -16,7 +16,6 @@ mod pipeline;
 mod plan;
 mod preflight;
 mod salvage;
-mod split;
 pub mod undo;
 
 pub use apply::{ApplyOptions, apply};
@@ -26,9 +25,8 @@ pub use folded::Folded;
 pub use journal::{Journal, LogStore};
 pub use outcome::{Failure, RepairSummary, StepState};
 pub use plan::{PlanOptions, Planned, RepairPlan, Step, Withheld, WithheldStep, plan};
-pub use preflight::{Refusal, check_choice, check_may_write, check_unused};
+pub use preflight::{Refusal, check_choice, check_may_write, check_same_history, check_unused};
 pub use salvage::FromBadCopies;
-pub use split::check_same_history;
 
 use crate::scrub::ScrubError;
 use thiserror::Error;

@@ -176,7 +176,7 @@ impl Run<'_> {
 
     /// A copy is read back before the next one of the same device is touched.
     fn superblocks(&mut self, fs: &Filesystem, pool: &BufferPool) {
-        let is_stale = |devid| fs.volume().standing(devid).is_some_and(|standing| !standing.has_vote());
+        let is_stale = |devid| fs.standing(devid).is_some_and(|standing| !standing.has_vote());
         let waiting = std::mem::take(&mut self.superblocks).into_iter();
         let (behind, mut waiting): (Vec<Write>, Vec<Write>) = waiting.partition(|write| {
             let devid = write.place().devid;
