@@ -257,7 +257,9 @@ fn a_use_that_has_another_name_or_another_mount_namespace_is_a_use() {
     assert_in_use(&loops, &images, &log, "another loop device of the same file");
     detach(&device);
     assert_eq!(repair(&["--no-undo-log"], &loops).exit, 0, "in use by nobody else");
-    loops.iter().for_each(|device| detach(device.to_str().unwrap()));
+    for device in &loops {
+        detach(device.to_str().unwrap());
+    }
 
     // Attached under a name that only another mount namespace has, and mounted there.
     let (bind, mnt) = (at("bind"), at("mnt"));
