@@ -292,6 +292,41 @@ fn a_sector_whose_checksum_is_lost_is_not_taken_for_one_without() {
     assert_eq!(images.fingerprint(), before);
 }
 
+/// Damages every copy of the chunk tree's root.
+fn without_chunk_tree(name: &str) -> Images {
+    let images = fixture::copy(name);
+    let root = library::open(&images.paths).roots().chunk.at;
+    for (path, at) in places(&images, root) {
+        turn(&path, at + 300, 64);
+    }
+    images
+}
+
+#[test]
+fn a_chunk_tree_that_is_lost_in_all_copies_is_looked_for_and_never_written_by() {
+    for name in ["raid1-crc32c", "raid1c4-sha256", "dup-xxhash"] {
+        let images = without_chunk_tree(name);
+        let before = images.fingerprint();
+        for order in both_orders(&images) {
+            let run = scrub(&["--no-paths"], &order);
+            assert_eq!(run.exit, 3, "{name}: {}", run.stderr);
+            assert_eq!(repair(&order).exit, 3, "{name}");
+        }
+        assert_eq!(images.fingerprint(), before, "{name}");
+    }
+    // All of the chunks that the tree lies in: nothing is left to look for.
+    let images = without_chunk_tree("raid1-crc32c");
+    let fs = library::open(&fixture::shared("raid1-crc32c").paths);
+    for chunk in fs.chunks().iter().filter(|chunk| chunk.is_system()) {
+        for stripe in chunk.stripes() {
+            write_at(images.device(stripe.devid.raw()), stripe.offset.raw(), &vec![0; chunk.stripe_bytes() as usize]);
+        }
+    }
+    let run = scrub(&["--no-paths"], &images.paths);
+    assert_eq!(run.exit, 3, "{}", run.stderr);
+    assert!(run.stderr.contains("chunk-recover"), "{}", run.stderr);
+}
+
 #[test]
 fn what_contradicts_itself_is_never_written_by() {
     for name in ["system-array-everywhere", "system-array-of-one-member", "system-chunk-item", "chunk-on-no-device"] {

@@ -11,7 +11,7 @@ use mirrortool::rebuild::{RebuildError, RebuildRefusal, TargetRefusal};
 use mirrortool::repair::undo::UndoError;
 use mirrortool::repair::{Refusal, RepairError};
 use mirrortool::report::ReadError;
-use mirrortool::scrub::finding::RepairState;
+use mirrortool::scrub::finding::{Problem, RepairState};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
 use mirrortool::volume::{NotBtrfs, SetError};
 use std::error::Error;
@@ -44,6 +44,12 @@ pub(crate) fn for_outcome(command: &str, outcome: &ScrubOutcome) -> Vec<String> 
     say(
         correctable,
         "\"mirrortool repair\" corrects what is correctable, and \"mirrortool repair undo\" takes it back.",
+    );
+    let contradicts = outcome.findings.iter().any(|finding| finding.problem == Problem::Contradiction);
+    say(
+        contradicts,
+        "Structures contradict each other though all checksums are right: copy the files away before anything is written, \
+         and see what \"btrfs check --readonly\" says.",
     );
     let missing = !outcome.filesystem.missing_devids.is_empty();
     say(missing, "Give the missing devices, or replace them: without them nothing more may be lost.");
@@ -95,7 +101,8 @@ fn for_open(error: &OpenError) -> Option<&'static str> {
     match error {
         OpenError::Set(error) => for_set(error),
         OpenError::SystemChunk(_) | OpenError::ChunkTree(_) => Some(
-            "without it nothing can be found; give the members that are still missing, or try: btrfs rescue chunk-recover",
+            "without it nothing can be found, and its own chunks hold no older one; give the members that are still \
+             missing, or try on copies of the devices: btrfs rescue chunk-recover",
         ),
         OpenError::RootTree(_) => Some("give the members that are still missing, or try: btrfs restore"),
     }

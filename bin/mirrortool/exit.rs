@@ -1,7 +1,9 @@
 //! The exit codes, which are part of the interface: one function from outcome to code.
 
+use mirrortool::filesystem::OpenError;
 use mirrortool::repair::RepairError;
 use mirrortool::scrub::outcome::{Status, Verdict};
+use mirrortool::tree::LostBlock;
 use std::fmt;
 use std::process::{ExitCode, ExitStatus};
 
@@ -68,14 +70,25 @@ pub(crate) fn of_outcome(status: Status, verdict: Verdict) -> Code {
 }
 
 /// The code of a command that ended with an error: `failed` says that nothing was written, which a repair that got into
-/// trouble on its way cannot say.
+/// trouble on its way cannot say. What is lost in all copies is lost, whatever was asked for.
 pub(crate) fn of_error(error: &anyhow::Error, failed: Code) -> Code {
     let has_written = error.chain().any(|cause| matches!(cause.downcast_ref(), Some(RepairError::Broken(_))));
     match (has_written, failed) {
+        (false, FAILED) if has_lost_all(error) => UNCORRECTABLE,
         (false, failed) => failed,
         (true, FAILED) => INTERRUPTED,
         (true, _) => of_outcome_as_fsck(Status::Interrupted, Verdict::Correctable),
     }
+}
+
+/// Is every copy bad of a tree without which nothing can be found?
+fn has_lost_all(error: &anyhow::Error) -> bool {
+    let is_lost = |why: &LostBlock| matches!(why, LostBlock::Bad { .. } | LostBlock::Unreadable { .. });
+    let of_open = |error: &OpenError| match error {
+        OpenError::ChunkTree(why) | OpenError::RootTree(why) => is_lost(why),
+        OpenError::Set(_) | OpenError::SystemChunk(_) => false,
+    };
+    error.chain().filter_map(|cause| cause.downcast_ref::<OpenError>()).any(of_open)
 }
 
 /// The code of a command that could not be performed, in fsck's way.

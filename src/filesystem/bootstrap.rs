@@ -1,6 +1,7 @@
 //! From a set of members to an opened file system.
 
 use super::cache::BlockCache;
+use super::chunk_scan;
 use super::chunk_tree::{self, ChunkTree, system_chunks};
 use super::contradiction::{Conflict, Contradiction};
 use super::knowledge::Knowledge;
@@ -60,13 +61,13 @@ impl Filesystem {
             options: *options,
             set,
         };
-        let chunk_root = fs.first_readable(chunk_root, |b| b.chunk_root).map_err(OpenError::ChunkTree)?;
-        let block = fs.read_block(chunk_root.at, &chunk_root.check()).map_err(OpenError::ChunkTree)?;
-        fs.geometry.chunk_tree_uuid = Some(block.header().chunk_tree_uuid);
-        let mut knowledge = std::mem::take(&mut fs.knowledge);
-        let ChunkTree { chunks, dev_items, knows_devices } = chunk_tree::read(&fs, chunk_root, &mut knowledge);
-        fs.knows_devices = knows_devices && !knowledge.is_older();
-        fs.knowledge = knowledge;
+        fs.choose_array(chunk_root);
+        let (chunk_root, tree) = match fs.first_readable(chunk_root, |b| b.chunk_root) {
+            Ok(chunk_root) => (chunk_root, fs.read_chunk_tree(chunk_root)?),
+            Err(why) => (chunk_root, fs.scan_for_chunks(chunk_root, why)?),
+        };
+        let ChunkTree { chunks, dev_items, knows_devices } = tree;
+        fs.knows_devices = knows_devices && !fs.knowledge.is_older();
         fs.set.reconcile(&dev_items)?;
         fs.dev_items = dev_items;
         fs.volume = fs.set.volume(chunks);
@@ -75,6 +76,45 @@ impl Filesystem {
         fs.roots = Roots::find(&fs, chunk_root, root);
         fs.log = LogRoot::find(&fs);
         Ok(fs)
+    }
+
+    /// Goes by another super block's system chunk array where that of the best does not lead to the chunk tree.
+    fn choose_array(&mut self, chunk_root: TreeRoot) {
+        for chunks in chunk_tree::arrays(&self.set) {
+            if self.read_block(chunk_root.at, &chunk_root.check()).is_ok() {
+                return;
+            }
+            self.volume = self.set.volume(chunks);
+        }
+    }
+
+    fn read_chunk_tree(&mut self, root: TreeRoot) -> Result<ChunkTree, OpenError> {
+        let block = self.read_block(root.at, &root.check()).map_err(OpenError::ChunkTree)?;
+        self.geometry.chunk_tree_uuid = Some(block.header().chunk_tree_uuid);
+        let mut knowledge = std::mem::take(&mut self.knowledge);
+        let tree = chunk_tree::read(self, root, &mut knowledge);
+        self.knowledge = knowledge;
+        Ok(tree)
+    }
+
+    /// What stands in for a chunk tree of which no root can be used. Where members are missing, they may have it.
+    fn scan_for_chunks(&mut self, root: TreeRoot, why: LostBlock) -> Result<ChunkTree, OpenError> {
+        if !matches!(why, LostBlock::Bad { .. } | LostBlock::Unreadable { .. }) {
+            return Err(OpenError::ChunkTree(why));
+        }
+        let found = chunk_scan::scan(self);
+        if found.is_empty() {
+            return Err(OpenError::ChunkTree(why));
+        }
+        self.geometry.chunk_tree_uuid = found.chunk_tree_uuid();
+        self.lost_roots.push((root.at, root.check()));
+        let mut knowledge = std::mem::take(&mut self.knowledge);
+        let tree = chunk_tree::of_scan(self, &found, &mut knowledge);
+        knowledge.note_older();
+        let conflict = Conflict::Scanned { chunks: tree.chunks.len(), why };
+        knowledge.tell(Contradiction { at: root.at, place: None, tree: root.id, conflict });
+        self.knowledge = knowledge;
+        Ok(tree)
     }
 
     /// The root that the super block names, or the newest backup of it that can be read.

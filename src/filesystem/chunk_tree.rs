@@ -5,15 +5,16 @@
 //! Kernel: `btrfs_read_sys_array` and `btrfs_read_chunk_tree` in fs/btrfs/volumes.c.
 
 use super::Filesystem;
+use super::chunk_scan::Scanned;
 use super::contradiction::{Conflict, Contradiction};
 use super::knowledge::Knowledge;
 use crate::format::items::{ChunkItem, DevItem};
 use crate::format::types::{key_type, object};
-use crate::format::{Key, Superblock};
+use crate::format::{Key, Superblock, SysChunk};
 use crate::tree::{Cursor, TreeRoot};
-use crate::units::Logical;
+use crate::units::{DeviceId, Logical};
 use crate::volume::{Chunk, ChunkError, ChunkMap, ChunkProblem, DeviceSet};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the chunk tree says.
 pub(super) struct ChunkTree {
@@ -67,6 +68,43 @@ pub(super) fn read(fs: &Filesystem, root: TreeRoot, knowledge: &mut Knowledge) -
         tree.hold_against_devices(knowledge);
     }
     tree
+}
+
+/// The same from what was found by looking for leaves, for members that each know their own device item.
+pub(super) fn of_scan(fs: &Filesystem, found: &Scanned, knowledge: &mut Knowledge) -> ChunkTree {
+    let mut tree = ChunkTree { chunks: ChunkMap::new(), dev_items: Vec::new(), knows_devices: false };
+    for (key, bytes) in found.chunks() {
+        tree.add(fs, &key, bytes, knowledge);
+    }
+    tree.hold_against_arrays(&fs.set, false, knowledge);
+    let own = fs.set.members().map(|member| *member.superblock().dev_item());
+    // A device that no chunk is on may have been removed since.
+    let used: BTreeSet<DeviceId> = tree.chunks.iter().flat_map(Chunk::stripes).map(|stripe| stripe.devid).collect();
+    let mut by_devid: BTreeMap<DeviceId, DevItem> = own.map(|item| (item.devid, item)).collect();
+    for item in found.dev_items().filter(|item| used.contains(&item.devid)) {
+        by_devid.entry(item.devid).or_insert(item);
+    }
+    tree.dev_items = by_devid.into_values().collect();
+    tree
+}
+
+/// The system chunk arrays of all current super block copies, each once, that of the best first.
+pub(super) fn arrays(set: &DeviceSet) -> Vec<ChunkMap> {
+    let mut seen: Vec<&[SysChunk]> = Vec::new();
+    for superblock in std::iter::once(set.superblock()).chain(current_copies(set)) {
+        if !seen.contains(&superblock.sys_chunks()) {
+            seen.push(superblock.sys_chunks());
+        }
+    }
+    let map = |array: &[SysChunk]| {
+        let mut chunks = ChunkMap::new();
+        for SysChunk { logical, chunk } in array {
+            let best = set.superblock();
+            chunks.insert(Chunk::new(*logical, chunk.clone(), best.sectorsize(), best.incompat()).ok()?).ok()?;
+        }
+        Some(chunks)
+    };
+    seen.into_iter().filter_map(map).collect()
 }
 
 fn tell(knowledge: &mut Knowledge, at: Logical, conflict: Conflict) {

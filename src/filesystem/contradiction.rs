@@ -70,6 +70,11 @@ pub enum Conflict {
     Used { have: u64, expect: u64 },
     #[error("{}: keys from {} to {} are lost with block {}: {}", tree_of(.0), .0.first, end_of(.0), .0.at, .0.why)]
     Lost(Box<LostSubtree>),
+    #[error(
+        "chunk tree: no copy of its root can be used ({why}); {chunks} chunks of unknown age, found by looking through the \
+         system chunks, stand in"
+    )]
+    Scanned { chunks: usize, why: LostBlock },
     #[error("{}: the root is unusable ({why}), the backup root of generation {generation} stands in", tree_name(*tree))]
     OlderRoot { tree: ObjectId, generation: Generation, why: LostBlock },
 }

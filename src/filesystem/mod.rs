@@ -6,6 +6,7 @@
 mod block_groups;
 mod bootstrap;
 mod cache;
+mod chunk_scan;
 mod chunk_tree;
 mod contradiction;
 mod history;

@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
 
     /// Judges tree blocks that the extent tree does not list, where all others were seen.
     fn unlisted(&self, tally: &mut Tally) -> Result<Unlisted, ScrubError> {
-        if !self.is_of_all() || !self.options.selection.is_everything() || self.earlier.is_some() {
+        if !self.is_of_all() || !self.options.selection.sees_all_blocks() || self.earlier.is_some() {
             return Ok(Unlisted::default());
         }
         let unlisted = unlisted::find(self.fs, &mut tally.links);

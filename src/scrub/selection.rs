@@ -146,6 +146,12 @@ impl Selection {
         self.done_sections.range(chunk.start()..chunk.end()).next().is_some()
     }
 
+    /// True where every tree block is seen in this run, in one copy at least.
+    pub(super) fn sees_all_blocks(&self) -> bool {
+        let has_no_past = self.done.is_empty() && self.done_sections.is_empty();
+        self.is_of_all() && has_no_past && !matches!(self.copies, Copies::OnDevice(_))
+    }
+
     /// True where nothing is left out but what an earlier sitting has seen, or more copies of the same.
     pub(super) fn is_of_all(&self) -> bool {
         self.kinds == Kinds::all() && self.since.is_none() && self.places.is_none() && self.block_groups.is_none()
