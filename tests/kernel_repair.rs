@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
+#[path = "kernel_repair/stale.rs"]
+mod stale;
 
 use common::check_all;
 use common::fixture;

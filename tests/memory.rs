@@ -39,6 +39,7 @@ impl Synthetic {
             incompat: IncompatFlags::empty(),
             flags: SuperFlags::empty(),
             generation: Generation::new(GENERATION),
+            has_unknown_features: false,
         };
         let geometry = TreeGeometry { rules, fsids: vec![Uuid::nil()], chunk_tree_uuid: None };
         Self { geometry, selector: MirrorSelector::new(PolicyKind::Auto, &[DeviceId::new(1)], 4096) }

@@ -95,3 +95,42 @@ fn a_subvolume_that_cannot_be_seen_whole_is_named() {
     let whole = show(&fixture::shared("raid1-crc32c"));
     assert!(!whole.contains("not counted"), "{whole}");
 }
+
+/// The notes of a recipe that is applied.
+fn notes_of(recipe: &str) -> String {
+    scrubbed(&recipe::named(recipe).apply().paths).notes.join("\n")
+}
+
+#[test]
+fn what_is_odd_and_no_damage_is_told_by_name() {
+    let dump = notes_of("dump-restored");
+    assert!(dump.contains("this is a metadata dump"), "{dump}");
+    assert!(dump.contains("the first super block alone: 2 copies are not there"), "{dump}");
+    let outcome = scrubbed(&recipe::named("dump-restored").apply().paths);
+    assert_eq!(outcome.totals.data_bytes_scrubbed, 0, "data of a dump is not read");
+    let synology = notes_of("synology-flags");
+    for flag in ["0x100000000 (bit 32, HIDE", "0x400000000 (bit 34, CMPR_RATIO", "0x40000000 (bit 30, UQ_REF_USED"] {
+        assert!(synology.contains(flag), "{flag} in {synology}");
+    }
+    assert!(synology.contains(" of Synology DSM)"), "{synology}");
+    assert!(!notes_of("uuid-tree-inode").contains("mainline"));
+    let zoned = notes_of("zoned-dump");
+    assert!(zoned.contains("devid 1 is the dump of a zoned device"), "{zoned}");
+    assert!(zoned.contains("(at 77824, generation 8)"), "{zoned}");
+    assert!(!notes_of("zoned-on-a-file").contains("zoned"));
+}
+
+#[test]
+fn what_is_no_place_to_write_to_is_not_repaired_and_what_is_one_is() {
+    for (recipe, exit) in
+        [("dump-bad-node", 1), ("zoned-dump", 1), ("uuid-tree-inode-and-bad", 0), ("synology-flags-and-bad", 0)]
+    {
+        let images = recipe::named(recipe).apply();
+        let before = images.fingerprint();
+        let mut arguments = vec!["repair".into(), "--yes".into(), "--no-undo-log".into()];
+        arguments.extend(images.paths.iter().map(|path| path.clone().into_os_string()));
+        let run = mirrortool(arguments);
+        assert_eq!(run.exit, exit, "{recipe}: {}{}", run.stdout, run.stderr);
+        assert_eq!(images.fingerprint() == before, exit == 1, "{recipe}");
+    }
+}

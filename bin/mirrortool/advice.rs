@@ -169,6 +169,10 @@ fn for_refusal(error: &Refusal) -> Option<&'static str> {
         Refusal::StalePreferred { .. } => {
             Some("prefer a current member, or add --even-stale if the old bytes are wanted")
         }
+        Refusal::Metadump => Some("nothing was written; repair the file system that the dump was made of"),
+        Refusal::ZoneDump(_) => {
+            Some("nothing was written; mount the device and scrub it: the kernel moves the block groups that are hit")
+        }
         Refusal::SplitBrain(_) => Some(
             "decide which one is wanted and give that one alone with --degraded; add the other as a new device later",
         ),
@@ -180,6 +184,7 @@ fn for_repair(error: &RepairError) -> Option<&'static str> {
     match error {
         RepairError::Refused(error) => for_refusal(error),
         RepairError::Scrub(_) => None,
+        RepairError::Broken(_) => Some("repair again: what is right already is not written again"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The exit codes, which are part of the interface: one function from outcome to code.
 
+use mirrortool::repair::RepairError;
 use mirrortool::scrub::outcome::{Status, Verdict};
 use std::fmt;
 use std::process::{ExitCode, ExitStatus};
@@ -63,6 +64,17 @@ pub(crate) fn of_outcome(status: Status, verdict: Verdict) -> Code {
         (_, Status::Interrupted) => INTERRUPTED,
         (Verdict::Correctable, Status::Finished) => CORRECTABLE,
         (Verdict::Clean | Verdict::Corrected, Status::Finished) => GOOD,
+    }
+}
+
+/// The code of a command that ended with an error: `failed` says that nothing was written, which a repair that got into
+/// trouble on its way cannot say.
+pub(crate) fn of_error(error: &anyhow::Error, failed: Code) -> Code {
+    let has_written = error.chain().any(|cause| matches!(cause.downcast_ref(), Some(RepairError::Broken(_))));
+    match (has_written, failed) {
+        (false, failed) => failed,
+        (true, FAILED) => INTERRUPTED,
+        (true, _) => of_outcome_as_fsck(Status::Interrupted, Verdict::Correctable),
     }
 }
 

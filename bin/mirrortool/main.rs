@@ -16,6 +16,7 @@ mod jobs;
 mod members;
 mod options;
 mod output;
+mod outputs;
 mod priority;
 mod repairing;
 mod selecting;
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(error) => {
             output::complain(&error, advice::for_error(&error));
-            failed_code.into()
+            exit::of_error(&error, failed_code).into()
         }
     }
 }

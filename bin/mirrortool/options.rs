@@ -3,6 +3,7 @@
 use crate::advice;
 use crate::exit;
 use crate::output::{self, PendingFile};
+use crate::outputs::Named;
 use anyhow::ensure;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -64,6 +65,11 @@ fn engine_parser() -> impl TypedValueParser<Value = IoEngine> {
 }
 
 impl InputOptions {
+    /// The members, which no file may be written over.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = Named<'_>> {
+        self.images.iter().map(|path| Named { what: "the member", path })
+    }
+
     /// Opens all members and the file system they make.
     pub(crate) fn open(&self, read_policy: ReadPolicyOption) -> anyhow::Result<Filesystem> {
         read_policy.open(self.set()?)
@@ -208,6 +214,13 @@ impl ReportOptions {
         }
     }
 
+    /// The files that will be written, as far as their names are known before the run.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = Named<'_>> {
+        let report = self.report.as_deref().map(|path| Named { what: "the report", path });
+        let metrics = self.metrics.as_deref().map(|path| Named { what: "the file of metrics", path });
+        report.into_iter().chain(metrics)
+    }
+
     /// Makes sure that all files can be written, before the run.
     pub(crate) fn prepare(&self, utc_offset: UtcOffset) -> anyhow::Result<ReportSink<'_>> {
         let pending = |path: Option<&Path>| path.map(PendingFile::create).transpose();
@@ -276,29 +289,34 @@ impl ReportSink<'_> {
         Self { maps, ..self }
     }
 
-    /// Writes the files and prints.
-    pub(crate) fn write(self, report: Report<'_>) -> anyhow::Result<()> {
+    /// Prints, and then writes the files. The run has done what it did: whatever cannot be written is told, takes nothing
+    /// else with it, and changes nothing in how the run ended.
+    pub(crate) fn write(self, report: Report<'_>) {
         let screen = self.options.text(self.utc_offset);
-        if let (Some(file), Some(path)) = (self.file, &self.options.report) {
+        let outcome = report.outcome;
+        let is_silent = self.options.quiet && outcome.verdict == Verdict::Clean && outcome.status == Status::Finished;
+        let print = || output::print(&render(report, self.options.format, &screen)?);
+        output::warn_of(if is_silent { Ok(()) } else { print() });
+        let write_file = |file: PendingFile, path: &Path| {
             let all = TextOptions { max_findings: usize::MAX, max_files: usize::MAX, more_advice: "", ..screen };
             let content = match path.extension().and_then(|extension| extension.to_str()) {
                 Some("html") => page(report, &self.maps, self.utc_offset)?,
                 _ => render(report, self.options.file_format(path), &all)?,
             };
-            file.publish(&content)?;
+            file.publish(&content)
+        };
+        if let (Some(file), Some(path)) = (self.file, &self.options.report) {
+            output::warn_of(write_file(file, path));
         }
         if let Some(metrics) = self.metrics {
-            metrics.publish(&rendered(|out| report::write_metrics(report, out))?)?;
+            let content = rendered(|out| report::write_metrics(report, out));
+            output::warn_of(content.map_err(Into::into).and_then(|content| metrics.publish(&content)));
         }
         if let Some(status) = self.status {
             let name = report::btrfs_status_file_name(report.outcome.filesystem.fsid);
-            status.publish_as(&name, &rendered(|out| report::write_btrfs_status(report, out))?)?;
+            let content = rendered(|out| report::write_btrfs_status(report, out));
+            output::warn_of(content.map_err(Into::into).and_then(|content| status.publish_as(&name, &content)));
         }
-        let outcome = report.outcome;
-        if self.options.quiet && outcome.verdict == Verdict::Clean && outcome.status == Status::Finished {
-            return Ok(());
-        }
-        output::print(&render(report, self.options.format, &screen)?)
     }
 }
 

@@ -15,6 +15,18 @@ pub(crate) fn print(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
+/// The same where something has been done that a lost text does not undo.
+pub(crate) fn print_or_warn(bytes: &[u8]) {
+    warn_of(print(bytes));
+}
+
+/// Tells an error that changes nothing in what has been done.
+pub(crate) fn warn_of(result: anyhow::Result<()>) {
+    if let Err(error) = result {
+        warn(&one_line(&error));
+    }
+}
+
 /// Prints an error as one line on stderr, and the way out as another. Where stderr is gone there is nobody to tell.
 pub(crate) fn complain(error: &anyhow::Error, advice: Option<&str>) {
     let mut err = io::stderr().lock();

@@ -2,6 +2,7 @@
 //! report.
 
 use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink, ensure_known};
+use crate::outputs::{Named, ensure_distinct};
 use crate::{exit, output, text_file, watch};
 use anyhow::{Context as _, bail, ensure};
 use mirrortool::device::Consent;
@@ -97,6 +98,7 @@ pub(crate) struct Job<'a> {
 }
 
 pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
+    job.ensure_nothing_is_overwritten()?;
     let sink = job.report.prepare(job.utc_offset)?;
     let from = job.from.map(saved_report).transpose()?;
     if job.dry_run {
@@ -152,7 +154,12 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
     }
     if job.repair.verify && done.summary.is_some() && outcome.status == Status::Finished {
         drop(filesystem);
-        job.verify(&scrub_options, &progress, outcome)?;
+        if let Err(error) = job.verify(&scrub_options, &progress, outcome) {
+            // What was repaired is repaired, and told; that it is good now is not known.
+            output::warn_of(Err(error.context("cannot scrub again after the repair")));
+            outcome.notes.push("not scrubbed again after the repair: that failed".to_owned());
+            outcome.status = Status::Interrupted;
+        }
     }
     let has_to_do = job.dry_run && !done.planned.plan.is_empty() && done.planned.outcome.status == Status::Finished;
     if from.is_some_and(|saved| !saved.is_finished) {
@@ -162,7 +169,7 @@ pub(crate) fn run(job: &Job<'_>) -> anyhow::Result<exit::Code> {
             .push("the report is of a run that was ended early: what that had not read was not looked at".to_owned());
         outcome.status = Status::Interrupted;
     }
-    job.show(sink, &done, has_to_do)
+    Ok(job.show(sink, &done, has_to_do))
 }
 
 /// A repair, or only the plan of one.
@@ -184,7 +191,6 @@ fn at_once(
     let undo_log = job.undo_log(filesystem)?;
     let mut journal = match undo_log.clone() {
         Some(path) => {
-            ensure!(!path.exists(), "the undo log {} exists already", path.display());
             let make = move || Ok(Box::new(FileLog::create(&path)?) as Box<dyn LogStore>);
             Journal::on_demand(&log_header(filesystem), Box::new(make))
         }
@@ -222,13 +228,27 @@ fn by_plan(
 }
 
 impl Job<'_> {
+    /// No output may be another one, a member, or the report to work from; an undo log least of all.
+    fn ensure_nothing_is_overwritten(&self) -> anyhow::Result<()> {
+        let log = self.repair.undo_log.as_deref().map(|path| Named { what: "the undo log", path });
+        let outputs: Vec<Named<'_>> = self.report.outputs().chain(log).collect();
+        let from = self.from.map(|path| Named { what: "the report to work from", path });
+        let inputs: Vec<Named<'_>> = self.input.inputs().chain(from).collect();
+        ensure_distinct(&outputs, &inputs)?;
+        if let Some(log) = log {
+            // A link that leads nowhere is there too: nothing could be made in its place.
+            ensure!(log.path.symlink_metadata().is_err(), "the undo log {} exists already", log.path.display());
+        }
+        Ok(())
+    }
+
     /// Asked what there is to do, the answer is that there is something, whatever else is lost.
-    fn show(&self, sink: ReportSink<'_>, done: &Done, has_to_do: bool) -> anyhow::Result<exit::Code> {
+    fn show(&self, sink: ReportSink<'_>, done: &Done, has_to_do: bool) -> exit::Code {
         let Done { planned, summary, undo_log } = done;
         let repair =
             Some(RepairReport { plan: &planned.plan, summary: summary.as_ref(), undo_log: undo_log.as_deref() });
-        sink.write(Report { command: self.command, outcome: &planned.outcome, repair })?;
-        Ok(if has_to_do { exit::CORRECTABLE } else { self.report.exit_code(&planned.outcome) })
+        sink.write(Report { command: self.command, outcome: &planned.outcome, repair });
+        if has_to_do { exit::CORRECTABLE } else { self.report.exit_code(&planned.outcome) }
     }
 
     /// The path of the log to be, `None` where none is wanted.
@@ -237,6 +257,13 @@ impl Job<'_> {
             return Ok(None);
         }
         if let Some(path) = &self.repair.undo_log {
+            let status =
+                self.report.btrfs_status.as_ref().map(|folder| {
+                    folder.join(mirrortool::report::btrfs_status_file_name(filesystem.superblock().fsid()))
+                });
+            let status = status.as_deref().map(|path| Named { what: "the file of the status", path });
+            let log = Named { what: "the undo log", path };
+            ensure_distinct(&status.into_iter().chain([log]).collect::<Vec<_>>(), &[])?;
             ensure_can_be_made(path)?;
             return Ok(Some(path.clone()));
         }

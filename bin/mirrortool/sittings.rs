@@ -4,6 +4,7 @@
 //! block group) that were being read.
 
 use crate::output::{self, PendingFile};
+use crate::outputs::Named;
 use crate::text_file;
 use anyhow::Context as _;
 use mirrortool::filesystem::Filesystem;
@@ -75,6 +76,11 @@ pub(crate) enum Resumed {
 }
 
 impl StateOptions {
+    /// The file that was named for it.
+    pub(crate) fn output(&self) -> Option<Named<'_>> {
+        self.state.as_deref().map(|path| Named { what: "the state file", path })
+    }
+
     /// Opens the memory of a file system, for a run that looks so closely.
     pub(crate) fn open(&self, filesystem: &Filesystem, look: Look) -> anyhow::Result<Keeper> {
         let fsid = filesystem.superblock().fsid();

@@ -1,11 +1,11 @@
 //! `mirrortool repair undo`: holds a log against the members, then gives them their old bytes back.
 
-use crate::{exit, output};
+use crate::{advice, exit, output};
 use anyhow::Context as _;
 use mirrortool::device::{Consent, IoEngine, identity, open_read};
 use mirrortool::lease::{Lease, LeaseError, Wanted};
 use mirrortool::repair::check_unused;
-use mirrortool::repair::journal::LogReader;
+use mirrortool::repair::journal::{LogEnd, LogReader};
 use mirrortool::repair::undo::{UndoPlan, UndoSummary};
 use mirrortool::volume::{Member, Opened};
 use std::collections::BTreeMap;
@@ -13,6 +13,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Of the log, at once.
+const READ_BYTES: usize = 1 << 20;
 
 /// Give the members back every byte that a repair has overwritten
 #[derive(Debug, clap::Args)]
@@ -37,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
     let cannot = || format!("cannot use the undo log {}", args.log.display());
     let file = File::open(&args.log).with_context(cannot)?;
-    let log = LogReader::open(BufReader::new(file)).with_context(cannot)?;
+    let log = LogReader::open(BufReader::with_capacity(READ_BYTES, file)).with_context(cannot)?;
     let images: Vec<PathBuf> = match &args.images[..] {
         [] => log.header().members.iter().map(|member| member.path.clone()).collect(),
         given => given.to_vec(),
@@ -50,17 +53,43 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
         Some(Wanted::member(member).as_devid(*devid))
     });
     let lease = if args.dry_run { None } else { Some(Lease::take(wanted)?) };
+    let is_empty = log.is_empty();
     let undo = UndoPlan::check(log, &members)?;
+    let end = undo.log_end();
     let Some(lease) = lease else {
-        output::print(b"every place holds the old or the repaired bytes; nothing was written\n")?;
-        return Ok(exit::GOOD);
+        output::print_or_warn(b"every place holds the old or the repaired bytes; nothing was written\n");
+        return Ok(code(end));
     };
     if let Some((_, error)) = lease.read_only().iter().find(|(devid, _)| undo.devices().contains(devid)) {
         return Err(LeaseError::Device(Arc::clone(error)).into());
     }
-    let summary = undo.carry_out(&lease.agreed(Consent::given_by_user())?)?;
-    output::print(text(&summary).as_bytes())?;
-    Ok(exit::GOOD)
+    let summary = undo.carry_out(&lease.agreed(Consent::given_by_user())?);
+    match summary.error {
+        Some(error) if summary.written_bytes == 0 => return Err(error.into()),
+        Some(error) => {
+            let error = anyhow::Error::new(error).context("the undo was ended early");
+            output::complain(&error, advice::for_error(&error).or(Some("run the same undo again when that is mended")));
+            return Ok(exit::INTERRUPTED);
+        }
+        None => {}
+    }
+    output::print_or_warn(text(&summary, is_empty).as_bytes());
+    Ok(code(end))
+}
+
+/// The exit code of an undo of a log that ends so, and a word of what is doubtful about it.
+fn code(end: LogEnd) -> exit::Code {
+    match end {
+        LogEnd::Whole => return exit::GOOD,
+        LogEnd::Open => output::warn(
+            "the log has no end: the repair was killed, or the log was cut; what was written after its last batch is not in it",
+        ),
+        LogEnd::Broken { at } => output::warn(&format!(
+            "the log is broken from byte {at} on: the repair was killed before it wrote that batch, or the log was cut or \
+             damaged; that batch is not undone"
+        )),
+    }
+    exit::INTERRUPTED
 }
 
 fn member(path: &Path) -> anyhow::Result<Arc<Member>> {
@@ -70,15 +99,18 @@ fn member(path: &Path) -> anyhow::Result<Arc<Member>> {
     Ok(Arc::new(member))
 }
 
-fn text(summary: &UndoSummary) -> String {
-    let mut text = format!("{} bytes have their old values, read back\n", summary.restored_bytes);
+fn text(summary: &UndoSummary, is_empty: bool) -> String {
+    if is_empty {
+        return "the log is empty: nothing had been written\n".to_owned();
+    }
+    let mut lines = vec![format!("{} bytes have their old values, read back", summary.restored_bytes)];
+    if summary.written_bytes < summary.restored_bytes {
+        let bytes = summary.restored_bytes - summary.written_bytes;
+        lines.push(format!("{bytes} of them had them already and were not written"));
+    }
     if summary.lost_bytes > 0 {
         let bytes = summary.lost_bytes;
-        text += &bytes.to_string();
-        text += " bytes could not be read before the repair and stay as it wrote them\n";
+        lines.push(format!("{bytes} bytes could not be read before the repair and stay as it wrote them"));
     }
-    if summary.is_cut {
-        text += "the log ends within a batch, of which nothing had been written\n";
-    }
-    text
+    lines.join("\n") + "\n"
 }

@@ -1,6 +1,6 @@
 //! The engine for image files: through the page cache where the file is cached, around it where not.
 //!
-//! The cache is asked once per window. An answer stays true: a window read through the cache stays in it, and direct
+//! The cache is asked once per window, or a little more often where a file has very many of them. An answer stays true: a window read through the cache stays in it, and direct
 //! reads put nothing there. Which way was taken changes the speed, never the bytes: the kernel writes dirty pages back
 //! before it reads around them.
 
@@ -10,42 +10,47 @@ use super::direct::DirectDevice;
 use super::{ReadDevice, check_read};
 use crate::units::Physical;
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The piece of file that is asked about in one call; one byte of memory each (64 KiB per TiB).
+/// The piece of file that is asked about in one call.
 const WINDOW_BYTES: u64 = 16 << 20;
+/// Answers that are remembered: those of 1 TiB, 512 KiB of memory. Beyond, windows share a place, whatever length a
+/// sparse file claims.
+const MAX_ANSWERS: u64 = 64 << 10;
 
-const UNKNOWN: u8 = 0;
-const COLD: u8 = 1;
-const CACHED: u8 = 2;
+const UNKNOWN: u64 = 0;
+const COLD: u64 = 1;
+const CACHED: u64 = 2;
+/// An answer is one of the above below the number of the window that it is about.
+const ANSWER_BITS: u32 = 2;
 
 pub(super) struct AutoDevice {
     direct: DirectDevice,
     buffered: BufferedDevice,
-    windows: Box<[AtomicU8]>,
+    answers: Box<[AtomicU64]>,
 }
 
 impl AutoDevice {
     pub(super) fn new(direct: DirectDevice, buffered: BufferedDevice) -> Self {
-        let windows = direct.len().div_ceil(WINDOW_BYTES);
-        Self { direct, buffered, windows: (0..windows).map(|_| AtomicU8::new(UNKNOWN)).collect() }
+        let answers = direct.len().div_ceil(WINDOW_BYTES).min(MAX_ANSWERS);
+        Self { direct, buffered, answers: (0..answers).map(|_| AtomicU64::new(UNKNOWN)).collect() }
     }
 
     /// Whether the window with `at` in it is in the page cache. A request that crosses into the next window follows
     /// the one it starts in.
     fn is_cached(&self, at: Physical) -> bool {
         let index = at.raw() / WINDOW_BYTES;
-        let Some(window) = self.windows.get(index as usize) else { return false };
-        match window.load(Ordering::Relaxed) {
-            UNKNOWN => {
-                let start = index * WINDOW_BYTES;
-                let bytes = WINDOW_BYTES.min(self.len() - start);
-                let cached = cached_bytes(self.buffered.file(), start, bytes).is_ok_and(|have| mostly(have, bytes));
-                window.store(if cached { CACHED } else { COLD }, Ordering::Relaxed);
-                cached
-            }
-            state => state == CACHED,
+        let Some(answer) = self.answers.get((index % MAX_ANSWERS) as usize) else { return false };
+        let about = |state| index << ANSWER_BITS | state;
+        let known = answer.load(Ordering::Relaxed);
+        if known == about(CACHED) || known == about(COLD) {
+            return known == about(CACHED);
         }
+        let start = index * WINDOW_BYTES;
+        let bytes = WINDOW_BYTES.min(self.len() - start);
+        let cached = cached_bytes(self.buffered.file(), start, bytes).is_ok_and(|have| mostly(have, bytes));
+        answer.store(about(if cached { CACHED } else { COLD }), Ordering::Relaxed);
+        cached
     }
 }
 

@@ -56,6 +56,7 @@ impl Filesystem {
             selector: MirrorSelector::new(options.read_policy, &devids, superblock.sectorsize()),
             cache: BlockCache::default(),
             opened: Instant::now(),
+            splits: OnceLock::new(),
             options: *options,
             set,
         };

@@ -8,6 +8,7 @@ mod bootstrap;
 mod cache;
 mod chunk_tree;
 mod contradiction;
+mod history;
 mod knowledge;
 mod log_root;
 mod moved;
@@ -17,6 +18,7 @@ mod source;
 pub use block_groups::BlockGroup;
 pub use bootstrap::OpenError;
 pub use contradiction::{Conflict, Contradiction};
+pub use history::{SplitBrain, SplitProof};
 pub use knowledge::Knowledge;
 pub use log_root::LogRoot;
 pub use roots::{Roots, find_root};
@@ -57,6 +59,8 @@ pub struct Filesystem {
     selector: MirrorSelector,
     cache: BlockCache,
     opened: Instant,
+    /// Found when first asked for.
+    splits: OnceLock<Vec<SplitBrain>>,
 }
 
 impl Filesystem {

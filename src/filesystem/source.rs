@@ -15,6 +15,7 @@ type MirrorCopies = SmallVec<[MirrorCopy; 4]>;
 
 impl BlockSource for Filesystem {
     fn read_block(&self, at: Logical, check: &ParentCheck) -> Result<Arc<TreeBlock>, LostBlock> {
+        let check = &check.believable(self.superblock().generation());
         if let Some(block) = self.cache.find(at) {
             block.keeps(check).map_err(|why| LostBlock::Bad { at, why })?;
             return Ok(block);

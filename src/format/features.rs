@@ -104,6 +104,7 @@ const SUPPORTED_INCOMPAT: IncompatFlags = IncompatFlags::MIXED_BACKREF
     .union(IncompatFlags::NO_HOLES)
     .union(IncompatFlags::METADATA_UUID)
     .union(IncompatFlags::RAID1C34)
+    .union(IncompatFlags::ZONED)
     .union(IncompatFlags::SIMPLE_QUOTA);
 
 /// Read-only-compat features that are understood.
@@ -115,9 +116,6 @@ const SUPPORTED_COMPAT_RO: CompatRoFlags = CompatRoFlags::FREE_SPACE_TREE
 /// Why a file system that is a valid btrfs cannot be read, or not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum UnsupportedFeature {
-    /// The layout follows the zones of the devices.
-    #[error("feature not supported: zoned (incompat bit 12)")]
-    Zoned,
     /// Several extent trees, no backrefs for metadata.
     #[error("feature not supported: extent-tree-v2 (incompat bit 13)")]
     ExtentTreeV2,
@@ -219,7 +217,6 @@ pub(super) fn check_readable(incompat: IncompatFlags, flags: SuperFlags) -> Resu
     }
     let bit = unsupported.bits().trailing_zeros();
     Err(match IncompatFlags::from_bits_retain(1 << bit) {
-        IncompatFlags::ZONED => UnsupportedFeature::Zoned,
         IncompatFlags::EXTENT_TREE_V2 => UnsupportedFeature::ExtentTreeV2,
         IncompatFlags::RAID_STRIPE_TREE => UnsupportedFeature::RaidStripeTree,
         IncompatFlags::REMAP_TREE => UnsupportedFeature::RemapTree,
@@ -240,8 +237,7 @@ mod tests {
     #[test]
     fn features_we_refuse_are_named_and_unknown_ones_are_numbered() {
         let refused = |bits| check_readable(IncompatFlags::from_bits_retain(bits), SuperFlags::empty());
-        assert_eq!(refused(0xfff | 1 << 16), Ok(()));
-        assert_eq!(refused(1 << 12), Err(UnsupportedFeature::Zoned));
+        assert_eq!(refused(0x1fff | 1 << 16), Ok(()));
         assert_eq!(refused(1 << 13), Err(UnsupportedFeature::ExtentTreeV2));
         assert_eq!(refused(1 << 14), Err(UnsupportedFeature::RaidStripeTree));
         assert_eq!(refused(1 << 17), Err(UnsupportedFeature::RemapTree));

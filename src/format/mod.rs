@@ -4,6 +4,7 @@ mod features;
 pub mod items;
 mod key;
 pub mod node;
+mod private;
 mod superblock;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -13,8 +14,9 @@ pub mod types;
 pub use features::{CompatRoFlags, Conversion, IncompatFlags, SuperFlags, UnsupportedFeature};
 pub(crate) use key::DiskKey;
 pub use key::Key;
+pub use private::PrivateMarks;
 pub use superblock::{
     BackupRoot, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, SysChunk, TreeRoot,
 };
-pub use tree_checker::{Problem, StructureError, TreeRules, check_structure};
+pub use tree_checker::{Problem, StructureError, TreeRules, check_structure, check_structure_noting};
 pub use types::BlockGroupFlags;

@@ -1,25 +1,42 @@
 //! Whether the inside of a tree block makes sense: a block may have a good checksum and yet hold what memory corrupted
 //! before it was written (kernel: `fs/btrfs/tree-checker.c`).
 //!
-//! Every rule here is one that the kernel enforces when it reads a block, or a bound without which an item cannot be
-//! read at all: a file system that mounts must pass. Asks one block at a time, never what other blocks say; checksum,
-//! address, fsid and generation of the block have been verified before.
+//! What the kernel (6.18) refuses when it reads a block is refused here, and what it takes passes: a file system that
+//! mounts is sound. Asks one block at a time, never what other blocks say; checksum, address, fsid and generation of the
+//! block have been verified before, its level, first key and owner against what its parent promises.
+//!
+//! Rules that are ours alone, and why:
+//! * Key types by tree (`allowed`): nobody writes them elsewhere, so a flipped bit did. But not where the super block has
+//!   a feature that is not known, which may come with key types of its own.
+//! * The last pointer of a node is held to the rule of the others (0 and unaligned addresses): nothing can be read there.
+//! * Device extents have the size of their struct, a RAID10 chunk an even number of stripes: they cannot be read else.
+//! * Chunks of a leaf do not overlap: the kernel refuses that too, when it adds them to its map.
+//! * Flags of inodes in the upper half that are not known are refused; the kernel does so on writable mounts only.
+//!
+//! What the kernel refuses and passes here:
+//! * Marks of vendors' kernels ([`PrivateMarks`](super::PrivateMarks)): flags of roots and inodes, trees and key types.
+//! * Names that do not fit their hash in a metadata dump, where `btrfs-image` may have replaced them.
 
 mod allowed;
 mod error;
 mod extent;
 mod inode;
+mod names;
+mod references;
+mod root;
 mod volume;
 
 pub use error::{Problem, StructureError};
 
 use super::items::ItemError;
 use super::node::{HEADER_BYTES, Header, ITEM_BYTES, MAX_LEVEL, item, item_place, key_ptr, max_nritems};
-use super::types::{key_type, object};
-use super::{IncompatFlags, Key, SuperFlags, Superblock};
+use super::types::{key_type, key_type_name, object};
+use super::{IncompatFlags, Key, PrivateMarks, SuperFlags, Superblock};
 use crate::checksum::ChecksumType;
 use crate::units::{Generation, ObjectId};
 
+/// `BTRFS_HEADER_FLAG_WRITTEN`.
+const HEADER_FLAG_WRITTEN: u64 = 1;
 /// `BTRFS_HEADER_FLAG_RELOC`.
 const HEADER_FLAG_RELOC: u64 = 1 << 1;
 
@@ -38,6 +55,8 @@ pub struct TreeRules {
     pub flags: SuperFlags,
     /// The last transaction. Items may be one newer: log trees are.
     pub generation: Generation,
+    /// Whether there are features that prevent writing alone and are not known: they may have key types of their own.
+    pub has_unknown_features: bool,
 }
 
 impl TreeRules {
@@ -50,6 +69,7 @@ impl TreeRules {
             incompat: superblock.incompat(),
             flags: superblock.flags(),
             generation: superblock.generation(),
+            has_unknown_features: superblock.unknown_features().next().is_some(),
         }
     }
 
@@ -73,6 +93,11 @@ struct Slot<'a> {
 
 /// Checks a whole tree block, of `rules.nodesize` bytes. The first thing wrong is returned.
 pub fn check_structure(block: &[u8], rules: &TreeRules) -> Result<(), StructureError> {
+    check_structure_noting(block, rules, &mut PrivateMarks::default())
+}
+
+/// The same; what a vendor's kernel has written is noted in `marks`, all of it where nothing is wrong.
+pub fn check_structure_noting(block: &[u8], rules: &TreeRules, marks: &mut PrivateMarks) -> Result<(), StructureError> {
     let size = Problem::BlockSize { have_bytes: block.len(), expect_bytes: rules.nodesize };
     let header = Header::parse(block).ok_or(StructureError::block(size))?;
     if block.len() != rules.nodesize as usize {
@@ -86,7 +111,10 @@ pub fn check_structure(block: &[u8], rules: &TreeRules) -> Result<(), StructureE
     if !(min..=max).contains(&header.nritems) {
         return Err(StructureError::block(Problem::ItemCount { have: header.nritems, min, max }));
     }
-    if header.level > 0 { check_node(block, &header, rules) } else { check_leaf(block, &header, rules) }
+    if header.flags & HEADER_FLAG_WRITTEN == 0 {
+        return Err(StructureError::block(Problem::NotWritten { have: header.flags }));
+    }
+    if header.level > 0 { check_node(block, &header, rules) } else { check_leaf(block, &header, rules, marks) }
 }
 
 fn check_node(block: &[u8], header: &Header, rules: &TreeRules) -> Result<(), StructureError> {
@@ -104,7 +132,12 @@ fn check_node(block: &[u8], header: &Header, rules: &TreeRules) -> Result<(), St
     Ok(())
 }
 
-fn check_leaf(block: &[u8], header: &Header, rules: &TreeRules) -> Result<(), StructureError> {
+fn check_leaf(
+    block: &[u8],
+    header: &Header,
+    rules: &TreeRules,
+    marks: &mut PrivateMarks,
+) -> Result<(), StructureError> {
     check_empty(header).map_err(StructureError::block)?;
     let mut previous = None;
     let mut data_end = block.len().saturating_sub(HEADER_BYTES) as u32;
@@ -123,6 +156,7 @@ fn check_leaf(block: &[u8], header: &Header, rules: &TreeRules) -> Result<(), St
         data_end = place.offset;
         let Some((key, data)) = item(block, slot as usize) else { break };
         check_item(&Slot { key, data, previous, owner: header.owner, rules }).map_err(wrong)?;
+        marks.note(header.owner, &key, data);
         previous = Some((key, data));
     }
     Ok(())
@@ -154,26 +188,28 @@ fn check_order(previous: Option<Key>, have: Key) -> Result<(), Problem> {
 }
 
 fn check_item(slot: &Slot<'_>) -> Result<(), Problem> {
-    if !allowed::is_allowed(slot.owner, &slot.key) {
+    let may_be_new = slot.rules.has_unknown_features && key_type_name(slot.key.item_type).is_none();
+    if !may_be_new && !allowed::is_allowed(slot.owner, &slot.key) {
         return Err(Problem::KeyType { have: slot.key, owner: slot.owner });
     }
     match slot.key.item_type {
         key_type::INODE_ITEM => inode::check_inode(slot),
-        key_type::INODE_REF | key_type::INODE_EXTREF => inode::check_names(slot),
-        key_type::DIR_ITEM | key_type::DIR_INDEX | key_type::XATTR_ITEM => inode::check_entries(slot),
+        key_type::INODE_REF | key_type::INODE_EXTREF => names::check_names(slot),
+        key_type::DIR_ITEM | key_type::DIR_INDEX | key_type::XATTR_ITEM => names::check_entries(slot),
         key_type::EXTENT_DATA => inode::check_file_extent(slot),
         key_type::EXTENT_CSUM => extent::check_csum(slot),
         key_type::EXTENT_ITEM | key_type::METADATA_ITEM => extent::check_extent(slot),
         key_type::TREE_BLOCK_REF
         | key_type::EXTENT_DATA_REF
         | key_type::SHARED_BLOCK_REF
-        | key_type::SHARED_DATA_REF => extent::check_keyed_ref(slot),
+        | key_type::SHARED_DATA_REF => references::check_keyed_ref(slot),
         key_type::BLOCK_GROUP_ITEM => volume::check_block_group(slot),
         key_type::CHUNK_ITEM => volume::check_chunk(slot),
         key_type::DEV_ITEM => volume::check_device(slot),
         key_type::DEV_EXTENT => volume::check_dev_extent(slot),
-        key_type::ROOT_ITEM => inode::check_root(slot),
-        key_type::ROOT_REF | key_type::ROOT_BACKREF => inode::check_root_ref(slot),
+        key_type::ROOT_ITEM => root::check_root(slot),
+        key_type::ROOT_REF | key_type::ROOT_BACKREF => root::check_root_ref(slot),
+        key_type::RAID_STRIPE => extent::check_raid_stripe(slot),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! Numbers of the disk format that have names: key types, well-known objects, block group flags
 //! (kernel: `include/uapi/linux/btrfs_tree.h`). Names only; what the items hold is in `items`.
 
+use super::private::private_tree_name;
 use crate::units::ObjectId;
 use std::fmt;
 
@@ -77,6 +78,8 @@ pub mod object {
     pub const FIRST_FREE: ObjectId = ObjectId::new(256);
     /// The last inode, and the last subvolume.
     pub const LAST_FREE: ObjectId = ObjectId::new(u64::MAX - 255);
+    /// Of a vendor's kernel: what each subvolume uses.
+    pub const SYNO_SUBVOL_USAGE: ObjectId = ObjectId::new(u64::MAX - 205);
     pub const BALANCE: ObjectId = ObjectId::new(u64::MAX - 3);
     pub const ORPHAN: ObjectId = ObjectId::new(u64::MAX - 4);
     pub const TREE_LOG: ObjectId = ObjectId::new(u64::MAX - 5);
@@ -217,7 +220,11 @@ impl fmt::Display for TreeName {
             object::TREE_LOG => "log tree",
             object::TREE_RELOC => "relocation tree",
             object::DATA_RELOC_TREE => "data relocation tree",
-            other => return write!(f, "subvolume {other}"),
+            object::SYNO_SUBVOL_USAGE => return f.write_str("private tree -206 (SYNO_SUBVOL_USAGE)"),
+            other => match private_tree_name(other) {
+                Some(name) => return write!(f, "private tree {other} ({name})"),
+                None => return write!(f, "subvolume {other}"),
+            },
         })
     }
 }

@@ -6,7 +6,7 @@ use super::journal::Journal;
 use super::ledger::{Book, Intake, Ledger};
 use super::outcome::{RepairSummary, StepState, settle};
 use super::pipeline::{Ended, Reading, run};
-use super::plan::{PlanOptions, Planned};
+use super::plan::{PlanOptions, Planned, Step, in_order};
 use crate::filesystem::Filesystem;
 use crate::lease::WriteLease;
 use crate::scrub::finding::Finding;
@@ -56,8 +56,10 @@ pub fn apply(
     progress.bytes_done.store(0, Ordering::Relaxed);
     progress.bytes_total.store(planned.plan.bytes(), Ordering::Relaxed);
     let writer = Writer::new(lease);
-    let mut summary = carry_out(fs, planned, options, journal, &writer, progress);
+    let (steps, mut summary) = carry_out(fs, planned, options, journal, &writer, progress);
+    planned.plan.replace_steps(steps);
     summary.lease_error = lease.lost();
+    summary.end_log(journal);
     summary.dropped = writer.into_dropped();
     summary.duration = clock.elapsed();
     if summary.is_interrupted {
@@ -67,7 +69,8 @@ pub fn apply(
     summary
 }
 
-/// The same, without what is told of it.
+/// The same, without what is told of it. The steps are those of the plan, or parts of them where not all of one could be
+/// written.
 pub(super) fn carry_out(
     fs: &Filesystem,
     planned: &Planned,
@@ -75,7 +78,7 @@ pub(super) fn carry_out(
     journal: &mut Journal,
     writer: &Writer<'_>,
     progress: &Progress,
-) -> RepairSummary {
+) -> (Vec<Step>, RepairSummary) {
     let places = planned.plan.places(fs);
     let scrub = ScrubOptions { max_findings: 0, ..options.scrub.clone() };
     let reading = Reading { fs, options, scrub: &scrub, places: Some(&places), progress: &Progress::default() };
@@ -83,8 +86,15 @@ pub(super) fn carry_out(
     // A failure to read leaves steps that were not proved, and they are told as such.
     let Ended { early, log_error, .. } = run(&reading, &ledger, journal, writer, progress);
     let Book { steps, states, .. } = ledger.close(early);
+    let (steps, states) = sorted(steps.into_iter().zip(states).collect());
     let done = steps.iter().zip(&states).filter(|(_, state)| **state == StepState::Done);
     let bytes_repaired = done.map(|(step, _)| step.len_bytes).sum();
     let is_interrupted = states.contains(&StepState::Pending);
-    RepairSummary { states, bytes_repaired, log_error, is_interrupted, ..RepairSummary::default() }
+    (steps, RepairSummary { states, bytes_repaired, log_error, is_interrupted, ..RepairSummary::default() })
+}
+
+/// In the order of a plan.
+pub(super) fn sorted(mut pairs: Vec<(Step, StepState)>) -> (Vec<Step>, Vec<StepState>) {
+    pairs.sort_by_key(|(step, _)| in_order(step));
+    pairs.into_iter().unzip()
 }

@@ -1,10 +1,12 @@
 //! One batch of writes, in phases each made only from the one before: log what was there and sync the log ([`log`]), write
 //! and sync the devices ([`Writer`]), read back around the cache and compare ([`read_back`]).
 //!
-//! A device that errors on a write or a sync is dropped: nothing more is written to it in this run. The other devices
-//! go on.
+//! What cannot be written costs no more than itself: a step of many findings is written finding by finding then. A device
+//! is dropped, so that nothing more is written to it in this run, where the kernel says that it is gone or read-only, and
+//! where nothing was written to it for a long time of trying. The other devices go on.
 
 use super::journal::{Journal, Record};
+use super::ledger::{Ledger, Part};
 use super::outcome::{Failure, StepState};
 use crate::device::BufferPool;
 use crate::lease::{LeasedDevice, WriteLease};
@@ -12,14 +14,22 @@ use crate::scrub::mend::{MAX_MEND_BYTES, ProvenBytes};
 use crate::units::{DeviceId, DevicePhysical};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
 
 /// Writes in flight per device, and reads of what was written.
 const AT_A_TIME: usize = 4;
 /// What direct writes want of an address, whatever the device.
 const PAGE_BYTES: usize = 4096;
+/// What is tried by itself where more cannot be written at once.
+const SECTOR_BYTES: usize = 4096;
+/// A device to which so many writes in a row failed ...
+const HOPELESS_WRITES: u32 = 64;
+/// ... within at least this time is not waited for any longer. A disk that is dying may take half a minute for each.
+const HOPELESS_TIME: Duration = Duration::from_secs(60);
 /// Buffers for both: a step is at most a window.
 const BUFFERS: usize = 2 * AT_A_TIME;
 
@@ -51,7 +61,17 @@ pub(super) struct Logged {
 /// A write that is said to be on stable storage.
 pub(super) struct Written {
     device: LeasedDevice,
-    write: Logged,
+    step: usize,
+    place: DevicePhysical,
+    /// All bytes of the write, and those of them that are this step's.
+    new: Arc<ProvenBytes>,
+    range: Range<usize>,
+}
+
+impl Written {
+    fn bytes(&self) -> &[u8] {
+        self.new.get(self.range.clone()).unwrap_or_default()
+    }
 }
 
 /// Steps that are settled.
@@ -100,113 +120,201 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes and syncs. Returns what is to be read back, and the steps that have failed. Steps of members that are not
-    /// what they were stay as they are: not reached.
-    pub(super) fn write(&self, writes: Vec<Logged>, pool: &BufferPool) -> (Vec<Written>, States) {
-        let mut failed = States::new();
+    /// Writes and syncs, and notes what failed. Returns what is to be read back. Steps of members that are not what they
+    /// were stay as they are: not reached.
+    pub(super) fn write(&self, writes: Vec<Logged>, ledger: &Ledger<'_>, pool: &BufferPool) -> Vec<Written> {
         if writes.is_empty() || self.lease.check_batch().is_err() {
-            return (Vec::new(), failed);
+            return Vec::new();
         }
         let mut by_device: BTreeMap<DeviceId, Vec<Logged>> = BTreeMap::new();
         for write in writes {
             let devid = write.place.devid;
             match self.refusal(devid) {
-                Some(failure) => failed.push((write.step, StepState::Failed(failure))),
+                Some(failure) => ledger.note(vec![(write.step, StepState::Failed(failure))]),
                 None => by_device.entry(devid).or_default().push(write),
             }
         }
-        let mut written = Vec::new();
-        for (devid, done) in self.write_all(by_device, pool) {
-            if let Some(failure) = done.failure.filter(|_| !self.is_lost()) {
-                self.dropped().insert(devid, failure);
-            }
-            if !self.is_lost() {
-                failed.extend(done.failed);
-            }
-            if let Some(device) = self.lease.device(devid) {
-                written.extend(done.written.into_iter().map(|write| Written { device: device.clone(), write }));
-            }
-        }
-        (written, failed)
-    }
-
-    /// Each device by a thread of its own.
-    fn write_all(&self, by_device: BTreeMap<DeviceId, Vec<Logged>>, pool: &BufferPool) -> Vec<(DeviceId, DeviceDone)> {
-        let devices = by_device.into_iter().filter_map(|(devid, w)| Some((devid, self.lease.device(devid)?, w)));
-        let mut jobs: Vec<_> = devices.collect();
+        let open = by_device.into_iter().filter_map(|(devid, writes)| {
+            let device = self.lease.device(devid)?;
+            Some((OneDevice { writer: self, devid, device, ledger, pool, trying: Mutex::default() }, writes))
+        });
+        let mut jobs: Vec<_> = open.collect();
         if jobs.len() < 2 {
-            return jobs.pop().map(|(devid, device, w)| (devid, write_device(&device, w, pool))).into_iter().collect();
+            return jobs.pop().map(|(one, writes)| one.write(writes)).unwrap_or_default();
         }
+        // Each device by a thread of its own.
         std::thread::scope(|scope| {
-            let start = |(devid, device, writes): (DeviceId, LeasedDevice, Vec<Logged>)| {
-                (devid, scope.spawn(move || write_device(&device, writes, pool)))
-            };
-            let threads: Vec<_> = jobs.into_iter().map(start).collect();
+            let threads: Vec<_> =
+                jobs.into_iter().map(|(one, writes)| scope.spawn(move || one.write(writes))).collect();
             let join =
-                |thread: ScopedJoinHandle<'_, DeviceDone>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-            threads.into_iter().map(|(devid, thread)| (devid, join(thread))).collect()
+                |thread: ScopedJoinHandle<'_, Vec<Written>>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            threads.into_iter().flat_map(join).collect()
         })
     }
 }
 
-/// What became of the writes to one device.
+/// Writes that failed with none between them that did not.
 #[derive(Default)]
-struct DeviceDone {
-    written: Vec<Logged>,
-    failed: States,
-    /// Why the device must not be written again.
-    failure: Option<Failure>,
+struct Trying {
+    failed: u32,
+    since: Option<Instant>,
 }
 
-/// Writes in the order of the device, several at a time, and syncs.
-fn write_device(device: &LeasedDevice, mut writes: Vec<Logged>, pool: &BufferPool) -> DeviceDone {
-    writes.sort_by_key(|write| write.place.physical);
-    let done = Mutex::new(DeviceDone::default());
-    let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
-    several_at_a_time(writes, pool, |write, buffer| {
-        if lock().failure.is_some() {
-            lock().failed.push((write.step, StepState::Failed(Failure::DeviceDropped)));
-            return;
+/// The writes of one batch to one device.
+struct OneDevice<'a> {
+    writer: &'a Writer<'a>,
+    devid: DeviceId,
+    device: LeasedDevice,
+    ledger: &'a Ledger<'a>,
+    pool: &'a BufferPool,
+    trying: Mutex<Trying>,
+}
+
+impl OneDevice<'_> {
+    /// In the order of the device, several at a time, and synced.
+    fn write(&self, mut writes: Vec<Logged>) -> Vec<Written> {
+        writes.sort_by_key(|write| write.place.physical);
+        let written = Mutex::new(Vec::with_capacity(writes.len()));
+        several_at_a_time(writes, self.pool, |write, buffer| {
+            let done = self.write_one(write, buffer);
+            written.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+        });
+        let written = written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match self.device.sync() {
+            Ok(()) => written,
+            Err(_) => self.write_again(written),
         }
-        match write_staged(device, &write, buffer) {
-            Ok(()) => lock().written.push(write),
-            Err(error) => {
-                let failure = Failure::Write(error.raw_os_error());
-                let mut done = lock();
-                done.failed.push((write.step, StepState::Failed(failure)));
-                done.failure = Some(failure);
+    }
+
+    /// One step, or the parts of it that can be written.
+    fn write_one(&self, write: Logged, buffer: &mut [u8]) -> Vec<Written> {
+        if let Some(failure) = self.writer.refusal(self.devid) {
+            self.fail(write.step, failure);
+            return Vec::new();
+        }
+        let Logged { step, place, new } = write;
+        let len = new.len();
+        let whole = |new: ProvenBytes| {
+            let device = self.device.clone();
+            vec![Written { device, step, place, new: Arc::new(new), range: 0..len }]
+        };
+        match self.try_write(place, &new, buffer) {
+            Ok(()) => whole(new),
+            Err(failure) if len <= SECTOR_BYTES || self.writer.refusal(self.devid).is_some() => {
+                self.fail(step, failure);
+                Vec::new()
+            }
+            Err(_) => self.write_parts(step, place, &Arc::new(new), buffer),
+        }
+    }
+
+    /// Sector by sector. What cannot be written fails the finding that it belongs to.
+    fn write_parts(
+        &self,
+        step: usize,
+        place: DevicePhysical,
+        new: &Arc<ProvenBytes>,
+        buffer: &mut [u8],
+    ) -> Vec<Written> {
+        let mut failures: Vec<Option<Failure>> = Vec::new();
+        for (nth, sector) in new.chunks(SECTOR_BYTES).enumerate() {
+            let place = DevicePhysical { physical: place.physical + (nth * SECTOR_BYTES) as u64, ..place };
+            let refused = self.writer.refusal(self.devid).map_or(Ok(()), Err);
+            let written = refused.and_then(|()| self.try_write(place, sector, buffer));
+            if self.writer.is_lost() {
+                return Vec::new();
+            }
+            failures.push(written.err());
+        }
+        let parts = self.ledger.split(step, new, SECTOR_BYTES, &failures);
+        let good = parts.into_iter().filter(|part| part.failure.is_none());
+        let written = good.map(|Part { step, range, .. }| {
+            let place = DevicePhysical { physical: place.physical + range.start as u64, ..place };
+            Written { device: self.device.clone(), step, place, new: Arc::clone(new), range }
+        });
+        written.collect()
+    }
+
+    /// After a sync that failed nobody knows which write it was: each again by itself, with a sync of its own.
+    fn write_again(&self, written: Vec<Written>) -> Vec<Written> {
+        let mut done = Vec::new();
+        let mut buffer = self.pool.take();
+        for write in written {
+            let refused = self.writer.refusal(self.devid).map_or(Ok(()), Err);
+            let result = refused.and_then(|()| self.try_write(write.place, write.bytes(), &mut buffer));
+            let synced = result.and_then(|()| {
+                let failed = |error: io::Error| self.failure(&error, Failure::Sync(error.raw_os_error()));
+                self.device.sync().map_err(failed)
+            });
+            match synced {
+                Ok(()) => done.push(write),
+                Err(failure) => self.fail(write.step, failure),
             }
         }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Err(error) = device.sync() {
-        let failure = Failure::Sync(error.raw_os_error());
-        done.failed.extend(done.written.drain(..).map(|write| (write.step, StepState::Failed(failure))));
-        done.failure.get_or_insert(failure);
+        done
     }
-    done
+
+    /// As it is where it stands on pages of its own, else through a buffer that does: from there it can go directly.
+    fn try_write(&self, place: DevicePhysical, new: &[u8], buffer: &mut [u8]) -> Result<(), Failure> {
+        let result = if new.as_ptr().addr().is_multiple_of(PAGE_BYTES) {
+            self.device.write_at(place.physical, new)
+        } else {
+            stage(buffer, new.len()).and_then(|stage| {
+                stage.copy_from_slice(new);
+                self.device.write_at(place.physical, stage)
+            })
+        };
+        match result {
+            Ok(()) => {
+                *self.trying() = Trying::default();
+                Ok(())
+            }
+            Err(error) => Err(self.failure(&error, Failure::Write(error.raw_os_error()))),
+        }
+    }
+
+    /// Drops the device where there is no hope for it.
+    fn failure(&self, error: &io::Error, failure: Failure) -> Failure {
+        if self.writer.is_lost() {
+            return failure;
+        }
+        let mut trying = self.trying();
+        trying.failed += 1;
+        let since = *trying.since.get_or_insert_with(Instant::now);
+        let is_hopeless = trying.failed >= HOPELESS_WRITES && since.elapsed() >= HOPELESS_TIME;
+        if is_gone(error) || is_hopeless {
+            self.writer.dropped().entry(self.devid).or_insert(failure);
+        }
+        failure
+    }
+
+    fn fail(&self, step: usize, failure: Failure) {
+        if !self.writer.is_lost() {
+            self.ledger.note(vec![(step, StepState::Failed(failure))]);
+        }
+    }
+
+    fn trying(&self) -> MutexGuard<'_, Trying> {
+        self.trying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the kernel says that no write to the device can succeed any more.
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [libc::ENODEV, libc::ENXIO, libc::ENOMEDIUM, libc::EROFS, libc::EPERM, libc::EBADF];
+    error.raw_os_error().is_some_and(|errno| gone.contains(&errno))
 }
 
 /// The part of a buffer that takes what is written: all of it, for a step is no longer than a buffer.
-fn stage<'b>(buffer: &'b mut [u8], write: &Logged) -> io::Result<&'b mut [u8]> {
-    buffer.get_mut(..write.new.len()).ok_or_else(|| io::ErrorKind::InvalidInput.into())
-}
-
-/// As it is where it stands on pages of its own, else through a buffer that does: from there it can go directly.
-fn write_staged(device: &LeasedDevice, write: &Logged, buffer: &mut [u8]) -> io::Result<()> {
-    if write.new.as_ptr().addr().is_multiple_of(PAGE_BYTES) {
-        return device.write_at(write.place.physical, &write.new);
-    }
-    let stage = stage(buffer, write)?;
-    stage.copy_from_slice(&write.new);
-    device.write_at(write.place.physical, stage)
+fn stage(buffer: &mut [u8], len: usize) -> io::Result<&mut [u8]> {
+    buffer.get_mut(..len).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 /// Reads back and compares.
 pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> States {
     let states = Mutex::new(Vec::with_capacity(written.len()));
-    several_at_a_time(written, pool, |Written { device, write }, buffer| {
-        let state = match holds(&device, &write, buffer) {
+    several_at_a_time(written, pool, |write, buffer| {
+        let state = match holds(&write, buffer) {
             Ok(true) => StepState::Done,
             Ok(false) => StepState::Failed(Failure::ReadBackDiffers),
             Err(error) => StepState::Failed(Failure::ReadBack(error.raw_os_error())),
@@ -217,10 +325,10 @@ pub(super) fn read_back(written: Vec<Written>, pool: &BufferPool) -> States {
 }
 
 /// Whether the device holds what was written.
-fn holds(device: &LeasedDevice, write: &Logged, buffer: &mut [u8]) -> io::Result<bool> {
-    let stage = stage(buffer, write)?;
-    device.read_at(write.place.physical, stage)?;
-    Ok(*stage == write.new[..])
+fn holds(write: &Written, buffer: &mut [u8]) -> io::Result<bool> {
+    let stage = stage(buffer, write.range.len())?;
+    write.device.read_at(write.place.physical, stage)?;
+    Ok(*stage == *write.bytes())
 }
 
 /// Does something with each item and a buffer of the pool, on [`AT_A_TIME`] threads.

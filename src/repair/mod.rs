@@ -8,6 +8,7 @@ mod apply;
 mod at_once;
 mod batch;
 mod fingerprint;
+mod folded;
 pub mod journal;
 mod ledger;
 mod outcome;
@@ -15,18 +16,17 @@ mod pipeline;
 mod plan;
 mod preflight;
 mod salvage;
-mod split;
 pub mod undo;
 
 pub use apply::{ApplyOptions, apply};
 pub use at_once::repair_at_once;
 pub use fingerprint::Fingerprint;
+pub use folded::Folded;
 pub use journal::{Journal, LogStore};
 pub use outcome::{Failure, RepairSummary, StepState};
 pub use plan::{PlanOptions, Planned, RepairPlan, Step, Withheld, WithheldStep, plan};
-pub use preflight::{Refusal, check_choice, check_may_write, check_unused};
+pub use preflight::{Refusal, check_choice, check_may_write, check_same_history, check_unused};
 pub use salvage::FromBadCopies;
-pub use split::check_same_history;
 
 use crate::scrub::ScrubError;
 use thiserror::Error;
@@ -40,4 +40,7 @@ pub enum RepairError {
     /// Looking for what is bad failed.
     #[error(transparent)]
     Scrub(#[from] ScrubError),
+    /// The same, when some of it had been written already.
+    #[error("the repair was ended early, and some of it is written")]
+    Broken(#[source] ScrubError),
 }

@@ -1,5 +1,7 @@
 //! What became of a plan, and the scrub's outcome once that is known.
 
+use super::folded::{Folded, Sum};
+use super::journal::Journal;
 use super::plan::{RepairPlan, Step};
 use crate::lease::LeaseError;
 use crate::scrub::finding::{Finding, FindingKind, RepairState};
@@ -72,6 +74,8 @@ pub struct RepairSummary {
     pub states: Vec<StepState>,
     /// Bytes of the steps that are done.
     pub bytes_repaired: u64,
+    /// Steps that are settled and not listed in the plan.
+    pub folded: Folded,
     /// How long the writing took, with the reading for it.
     pub duration: Duration,
     /// Devices that failed, and how.
@@ -85,15 +89,27 @@ pub struct RepairSummary {
 }
 
 impl RepairSummary {
+    /// Ends the undo log; one that cannot be ended is told as one that cannot be written.
+    pub(super) fn end_log(&mut self, journal: &mut Journal) {
+        if self.log_error.is_none() {
+            self.log_error = journal.finish().err();
+        }
+    }
+
     /// Whether anything may have been written.
     pub fn has_written(&self) -> bool {
-        self.states.iter().any(|state| *state != StepState::Pending)
+        self.folded.steps() > 0 || self.states.iter().any(|state| *state != StepState::Pending)
     }
 
     /// Steps in this state, counted by the findings they answer.
     pub fn findings_in(&self, plan: &RepairPlan, wanted: impl Fn(StepState) -> bool) -> u64 {
         let pairs = plan.steps().iter().zip(&self.states);
-        pairs.filter(|(_, state)| wanted(**state)).map(|(step, _)| step.findings).sum()
+        let listed: u64 = pairs.filter(|(_, state)| wanted(**state)).map(|(step, _)| step.findings).sum();
+        let folded = |state, sums: &BTreeMap<DeviceId, Sum>| -> u64 {
+            if wanted(state) { sums.values().map(|sum| sum.findings).sum() } else { 0 }
+        };
+        let failed = StepState::Failed(Failure::Write(None));
+        listed + folded(StepState::Done, self.folded.done()) + folded(failed, self.folded.failed())
     }
 }
 
@@ -101,14 +117,26 @@ impl RepairSummary {
 pub(super) fn settle(outcome: &mut ScrubOutcome, plan: &RepairPlan, summary: &RepairSummary) {
     for (step, state) in plan.steps().iter().zip(&summary.states) {
         let devices = outcome.devices.iter_mut().filter(|device| device.devid == step.place.devid);
-        devices.map(|device| &mut device.counters).for_each(|counters| count(counters, step, *state));
-        count(&mut outcome.totals, step, *state);
+        let sum = Sum::of(step);
+        devices.map(|device| &mut device.counters).for_each(|counters| count(counters, sum, *state));
+        count(&mut outcome.totals, sum, *state);
+    }
+    let failed = StepState::Failed(Failure::Write(None));
+    let done = summary.folded.done().iter().map(|(devid, sum)| (devid, sum, StepState::Done));
+    for (devid, sum, state) in done.chain(summary.folded.failed().iter().map(|(devid, sum)| (devid, sum, failed))) {
+        let devices = outcome.devices.iter_mut().filter(|device| device.devid == *devid);
+        devices.map(|device| &mut device.counters).for_each(|counters| count(counters, *sum, state));
+        count(&mut outcome.totals, *sum, state);
+    }
+    if summary.folded.steps() > 0 {
+        outcome.notes.push(format!("{} more steps of the repair are counted and not listed", summary.folded.steps()));
     }
     let is_open = |state: &RepairState| *state == RepairState::Possible;
     for finding in outcome.findings.iter_mut().filter(|finding| is_open(&finding.repair)) {
         finding.repair = state_of(finding, plan, summary);
     }
-    let has_failed = summary.states.iter().any(|state| matches!(state, StepState::Failed(_)));
+    let has_failed =
+        !summary.folded.failed().is_empty() || summary.states.iter().any(|state| matches!(state, StepState::Failed(_)));
     let all_done = summary.states.iter().all(|state| *state == StepState::Done)
         && outcome.findings.iter().all(|finding| !is_open(&finding.repair))
         && plan.withheld().is_empty()
@@ -121,7 +149,7 @@ pub(super) fn settle(outcome: &mut ScrubOutcome, plan: &RepairPlan, summary: &Re
     };
 }
 
-fn count(counters: &mut Counters, step: &Step, state: StepState) {
+fn count(counters: &mut Counters, step: Sum, state: StepState) {
     match state {
         StepState::Pending => return,
         StepState::Done => {
@@ -153,5 +181,19 @@ fn state_of(finding: &Finding, plan: &RepairPlan, summary: &RepairSummary) -> Re
             StepState::Done => seen = Some(RepairState::Done),
         }
     }
-    seen.unwrap_or(RepairState::Possible)
+    seen.unwrap_or_else(|| state_of_folded(place.devid, plan, summary))
+}
+
+/// Of a finding whose steps are not listed: what all steps of the device have come to that are not.
+fn state_of_folded(devid: DeviceId, plan: &RepairPlan, summary: &RepairSummary) -> RepairState {
+    let is_withheld = || plan.withheld().iter().any(|withheld| withheld.step.place.devid == devid);
+    if !summary.folded.done().contains_key(&devid) && !summary.folded.failed().contains_key(&devid) {
+        RepairState::Possible
+    } else if summary.folded.failed().contains_key(&devid) {
+        RepairState::Failed
+    } else if summary.is_interrupted || is_withheld() {
+        RepairState::Possible
+    } else {
+        RepairState::Done
+    }
 }

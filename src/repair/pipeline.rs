@@ -76,9 +76,7 @@ pub(super) fn run(
         let pool = &pool;
         scope.spawn(move || {
             for batch in logged {
-                let (written, failed) = writer.write(batch, pool);
-                ledger.note(failed);
-                drop(to_read_back.send(written));
+                drop(to_read_back.send(writer.write(batch, ledger, pool)));
             }
         });
         scope.spawn(move || written.iter().for_each(|written| ledger.note(read_back(written, pool))));
@@ -178,7 +176,7 @@ impl Run<'_> {
 
     /// A copy is read back before the next one of the same device is touched.
     fn superblocks(&mut self, fs: &Filesystem, pool: &BufferPool) {
-        let is_stale = |devid| fs.volume().standing(devid).is_some_and(|standing| !standing.has_vote());
+        let is_stale = |devid| fs.standing(devid).is_some_and(|standing| !standing.has_vote());
         let waiting = std::mem::take(&mut self.superblocks).into_iter();
         let (behind, mut waiting): (Vec<Write>, Vec<Write>) = waiting.partition(|write| {
             let devid = write.place().devid;
@@ -193,9 +191,7 @@ impl Run<'_> {
             let is_other = |write: &Write| write.place().physical != first;
             let later = waiting.split_off(waiting.iter().position(is_other).unwrap_or(waiting.len()));
             let logged = self.log(std::mem::replace(&mut waiting, later));
-            let (written, failed) = self.writer.write(logged, pool);
-            self.ledger.note(failed);
-            self.ledger.note(read_back(written, pool));
+            self.ledger.note(read_back(self.writer.write(logged, self.ledger, pool), pool));
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::RepairError;
 use super::fingerprint::Fingerprint;
-use super::preflight::{check_choice, check_may_write};
+use super::preflight::{check_choice, check_may_write, check_same_history};
 use crate::filesystem::Filesystem;
 use crate::scrub::finding::{Finding, FindingKind, Problem};
 use crate::scrub::mend::{Choice, Mend, Mending, Places, Salvage, Source};
@@ -169,6 +169,11 @@ impl RepairPlan {
         Self { steps, withheld }
     }
 
+    /// The same plan by finer steps, in order.
+    pub(super) fn replace_steps(&mut self, steps: Vec<Step>) {
+        self.steps = steps;
+    }
+
     /// The windows that hold the steps.
     pub(super) fn places(&self, fs: &Filesystem) -> Places {
         let blocks = self.steps.iter().filter(|step| step.kind != FindingKind::Superblock);
@@ -192,7 +197,7 @@ pub(super) fn in_order(step: &Step) -> (bool, DevicePhysical) {
 pub fn plan(fs: &Filesystem, options: &PlanOptions<'_>, progress: &Progress) -> Result<Planned, RepairError> {
     check_may_write(fs)?;
     check_choice(fs, options.choice)?;
-    super::split::check_same_history(fs)?;
+    check_same_history(fs)?;
     let places = options.from.map(|findings| Places::of_findings(findings, fs.chunks()));
     let steps: Mutex<Vec<Step>> = Mutex::default();
     let sink = |mends: Vec<Mend>| {
@@ -233,7 +238,7 @@ pub(super) fn settle_deferred(
 
 /// Takes the super blocks out of the plan that would call a member current which is not.
 fn withhold_superblocks(plan: &mut RepairPlan, behind: &BTreeMap<DeviceId, Behind>, fs: &Filesystem) {
-    let is_stale = |devid| fs.volume().standing(devid).is_some_and(|standing| !standing.has_vote());
+    let is_stale = |devid| fs.standing(devid).is_some_and(|standing| !standing.has_vote());
     let left: BTreeSet<DeviceId> = plan.withheld.iter().map(|withheld| withheld.step.place.devid).collect();
     let why = |step: &Step| {
         let devid = step.place.devid;

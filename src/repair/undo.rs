@@ -1,20 +1,27 @@
 //! Gives the members back the bytes they had before a repair, from its log.
 //!
 //! Two phases: [`UndoPlan::check`] reads everything and refuses where the members are not the ones, or hold anything
-//! that neither the repair wrote nor was there before; only then does [`UndoPlan::carry_out`] write, newest batch first.
-//! An undo that was cut short can be run again. Old bytes that could not be read when they were overwritten stay new.
+//! that neither the repair wrote nor was there before; only then does [`UndoPlan::carry_out`] write, newest batch first,
+//! having looked at each place once more. What has its old bytes already is not written. An undo that was cut short can
+//! be run again. Old bytes that could not be read when they were overwritten stay new.
 
 use super::fingerprint::{ATOM_BYTES, atoms};
-use super::journal::{LOST_UNIT_BYTES, LogError, LogReader, Record};
+use super::journal::{LOST_UNIT_BYTES, LogEnd, LogError, LogReader, Record};
 use crate::lease::{LeaseError, WriteLease};
 use crate::units::{DeviceId, DevicePhysical, Generation, Physical};
 use crate::volume::Member;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Seek};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 use uuid::Uuid;
+
+/// Bytes of the log that are undone at once: as many as a batch of a repair has.
+const CHUNK_BYTES: u64 = 8 << 20;
+/// Reads and writes in flight.
+const AT_A_TIME: usize = 4;
 
 /// Why nothing, or not everything, was undone.
 #[derive(Debug, Error)]
@@ -90,14 +97,18 @@ pub enum UndoError {
 }
 
 /// What an undo did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct UndoSummary {
-    /// Bytes that have their old values (some may have had them before).
+    /// Bytes that have their old values.
     pub restored_bytes: u64,
+    /// Bytes that had other ones and were written, or may have been where that failed.
+    pub written_bytes: u64,
     /// Bytes that could not be read before the repair, and stay as it wrote them.
     pub lost_bytes: u64,
-    /// The log ended in the middle of a batch, of which nothing was written.
-    pub is_cut: bool,
+    /// How the log ends.
+    pub log_end: LogEnd,
+    /// What ended it early. Where nothing was written before, the undo was not done at all.
+    pub error: Option<UndoError>,
 }
 
 /// A log whose every record fits the members.
@@ -127,19 +138,23 @@ impl<F: Read + Seek> UndoPlan<F> {
             by_devid.insert(then.devid, member);
         }
         let mut checked = Checked::default();
-        for number in (0..log.len()).rev() {
-            let (record, _) = log.record(number)?;
-            let devid = record.place.devid;
-            let Some(member) = by_devid.get(&devid) else {
-                let then = header.members.iter().find(|then| then.devid == devid);
-                let (uuid, path) = then.map_or_else(Default::default, |then| (then.uuid, then.path.clone()));
-                return Err(UndoError::MemberMissing { devid, uuid, path });
-            };
+        each_chunk(&mut log, |chunk| {
+            let mut new = Vec::with_capacity(chunk.len());
             // What a later record covers is checked against that one.
-            if checked.add(&record) {
-                check_record(&record, member)?;
+            for record in chunk.into_iter().rev().filter(|record| checked.add(record)) {
+                let devid = record.place.devid;
+                let Some(member) = by_devid.get(&devid) else {
+                    let then = header.members.iter().find(|then| then.devid == devid);
+                    let (uuid, path) = then.map_or_else(Default::default, |then| (then.uuid, then.path.clone()));
+                    return Err(UndoError::MemberMissing { devid, uuid, path });
+                };
+                new.push((record, *member));
             }
-        }
+            let read = |at: Physical, buf: &mut [u8], member: &Member| member.device().read_at(at, buf);
+            let check =
+                |(record, member): &(Record, &Member)| now_in(record, |at, buf| read(at, buf, member)).map(drop);
+            in_parallel(AT_A_TIME, &new, check).map(drop)
+        })?;
         Ok(Self { devices: checked.devices(), log })
     }
 
@@ -148,23 +163,64 @@ impl<F: Read + Seek> UndoPlan<F> {
         &self.devices
     }
 
-    /// Writes the old bytes, newest batch first, each synced and read back before the next.
-    pub fn carry_out(mut self, lease: &WriteLease) -> Result<UndoSummary, UndoError> {
-        let mut summary = UndoSummary { is_cut: self.log.is_cut(), ..UndoSummary::default() };
-        let mut batch: Vec<Record> = Vec::new();
-        let mut current = None;
-        for number in (0..self.log.len()).rev() {
-            let (record, of_batch) = self.log.record(number)?;
-            if current != Some(of_batch) {
-                restore(&batch, lease, &mut summary)?;
-                batch.clear();
-                current = Some(of_batch);
-            }
-            batch.push(record);
-        }
-        restore(&batch, lease, &mut summary)?;
-        Ok(summary)
+    /// How the log ends.
+    pub fn log_end(&self) -> LogEnd {
+        self.log.end()
     }
+
+    /// Writes the old bytes, newest batch first, each synced and read back before the next.
+    pub fn carry_out(mut self, lease: &WriteLease) -> UndoSummary {
+        let (restored_bytes, written_bytes, lost_bytes) = (0, 0, 0);
+        let log_end = self.log.end();
+        let mut summary = UndoSummary { restored_bytes, written_bytes, lost_bytes, log_end, error: None };
+        let result = each_chunk(&mut self.log, |chunk| restore(&chunk, lease, &mut summary));
+        summary.error = result.err();
+        summary
+    }
+}
+
+/// Does something with the records of a log, newest batch first, many at a time.
+fn each_chunk<F: Read + Seek>(
+    log: &mut LogReader<F>,
+    mut each: impl FnMut(Vec<Record>) -> Result<(), UndoError>,
+) -> Result<(), UndoError> {
+    let mut end = log.len();
+    while end > 0 {
+        let start = log.start_of_chunk(end, CHUNK_BYTES);
+        each(log.records(start..end)?)?;
+        end = start;
+    }
+    Ok(())
+}
+
+/// Does something with each item on so many threads; the first error in the order of the items, if there is any.
+fn in_parallel<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    each: impl Fn(&T) -> Result<R, UndoError> + Sync,
+) -> Result<Vec<R>, UndoError> {
+    let waiting = Mutex::new(items.iter().enumerate());
+    let results = Mutex::new(Vec::with_capacity(items.len()));
+    let work = || {
+        loop {
+            let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((number, item)) = next else { return };
+            let result = each(item);
+            let has_failed = result.is_err();
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+            if has_failed {
+                // Nobody begins with another one.
+                waiting.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads.min(items.len())).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The places that have been looked at.
@@ -189,67 +245,108 @@ impl Checked {
     }
 }
 
-/// Every 512 bytes must be the old ones or the new ones; a power cut may have left some of each.
-fn check_record(record: &Record, member: &Member) -> Result<(), UndoError> {
+/// The bytes in the place of a record, whose every 512 must be the old ones or the new ones; a power cut may have left
+/// some of each. Those whose old values are not known are zeros.
+fn now_in(record: &Record, read: impl Fn(Physical, &mut [u8]) -> io::Result<()>) -> Result<Vec<u8>, UndoError> {
     let old = record.old.to_bytes();
     let mut now = vec![0; old.len()];
     for unit in readable_units(record) {
         let Some(room) = now.get_mut(unit.clone()) else { continue };
         let place = place_in(record, unit.start);
         let failed = |source| UndoError::Io { place, what: "read", source };
-        member.device().read_at(place.physical, room).map_err(failed)?;
+        read(place.physical, room).map_err(failed)?;
     }
     let olds = old.chunks(ATOM_BYTES);
-    let mut pieces = now.chunks(ATOM_BYTES).zip(atoms(&now)).zip(olds).zip(&record.new_atoms).enumerate();
-    let foreign = pieces.find(|(nth, (((piece, atom), old), new))| {
+    let mut pieces = now.chunks(ATOM_BYTES).zip(olds).zip(&record.new_atoms).enumerate();
+    let foreign = pieces.find(|(nth, ((piece, old), new))| {
         let is_lost = record.is_lost(nth * ATOM_BYTES / LOST_UNIT_BYTES);
-        !is_lost && piece != old && atom != *new
+        !is_lost && piece != old && atoms(piece).next() != Some(**new)
     });
     match foreign {
         Some((nth, _)) => Err(UndoError::Foreign(place_in(record, nth * ATOM_BYTES))),
-        None => Ok(()),
+        None => Ok(now),
     }
 }
 
-fn restore(batch: &[Record], lease: &WriteLease, summary: &mut UndoSummary) -> Result<(), UndoError> {
-    let device_of = |record: &Record| {
-        let devid = record.place.devid;
-        lease.device(devid).ok_or(UndoError::NotOpen(devid))
-    };
+/// Records of one batch.
+fn restore(chunk: &[Record], lease: &WriteLease, summary: &mut UndoSummary) -> Result<(), UndoError> {
     lease.check_batch()?;
-    for record in batch {
-        let (device, old) = (device_of(record)?, record.old.to_bytes());
-        for unit in readable_units(record) {
-            let place = place_in(record, unit.start);
-            let Some(old) = old.get(unit) else { continue };
-            let failed = |source| match lease.lost() {
-                Some(lost) => UndoError::Lease(lost),
-                None => UndoError::Io { place, what: "written", source },
-            };
-            device.write_at(place.physical, old).map_err(failed)?;
-            summary.restored_bytes += old.len() as u64;
+    // Within a batch no place is written twice; a log that says otherwise is undone from its end, record by record.
+    let newest_first: Vec<&Record> = chunk.iter().rev().collect();
+    let threads = if overlap(chunk) { 1 } else { AT_A_TIME };
+    let written = Mutex::new(Vec::new());
+    let tried_bytes = AtomicU64::new(0);
+    let done = in_parallel(threads, &newest_first, |record| {
+        if restore_record(record, lease, &tried_bytes)? {
+            written.lock().unwrap_or_else(PoisonError::into_inner).push(*record);
         }
-        summary.lost_bytes += record.lost.len() as u64 * LOST_UNIT_BYTES as u64;
-    }
-    let touched: BTreeMap<DeviceId, DevicePhysical> = batch.iter().map(|r| (r.place.devid, r.place)).collect();
+        Ok(())
+    });
+    summary.written_bytes += tried_bytes.into_inner();
+    let written = written.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let touched: BTreeMap<DeviceId, DevicePhysical> = written.iter().map(|r| (r.place.devid, r.place)).collect();
     for (devid, place) in touched {
         let device = lease.device(devid).ok_or(UndoError::NotOpen(devid))?;
         device.sync().map_err(|source| UndoError::Io { place, what: "synced", source })?;
     }
-    for record in batch {
-        let (device, old) = (device_of(record)?, record.old.to_bytes());
-        for unit in readable_units(record) {
-            let place = place_in(record, unit.start);
-            let Some(old) = old.get(unit) else { continue };
-            let mut now = vec![0; old.len()];
-            let failed = |source| UndoError::Io { place, what: "read", source };
-            device.read_at(place.physical, &mut now).map_err(failed)?;
-            if now != old {
-                return Err(UndoError::ReadBack(place));
-            }
+    done?;
+    in_parallel(AT_A_TIME, &written, |record| is_restored(record, lease))?;
+    summary.restored_bytes += chunk.iter().map(known_bytes).sum::<u64>();
+    summary.lost_bytes += chunk.iter().map(|record| record.lost.len() as u64 * LOST_UNIT_BYTES as u64).sum::<u64>();
+    Ok(())
+}
+
+/// Whether two of them are about the same bytes.
+fn overlap(chunk: &[Record]) -> bool {
+    let mut checked = Checked::default();
+    !chunk.iter().all(|record| checked.add(record))
+}
+
+/// Writes what is not old already; whether there was any.
+fn restore_record(record: &Record, lease: &WriteLease, tried_bytes: &AtomicU64) -> Result<bool, UndoError> {
+    let device = lease.device(record.place.devid).ok_or(UndoError::NotOpen(record.place.devid))?;
+    let now = now_in(record, |at, buf| device.read_at(at, buf))?;
+    let old = record.old.to_bytes();
+    let mut is_written = false;
+    for unit in readable_units(record) {
+        let place = place_in(record, unit.start);
+        let (Some(old), Some(now)) = (old.get(unit.clone()), now.get(unit)) else { continue };
+        if old == now {
+            continue;
+        }
+        let failed = |source| match lease.lost() {
+            Some(lost) => UndoError::Lease(lost),
+            None => UndoError::Io { place, what: "written", source },
+        };
+        let result = device.write_at(place.physical, old);
+        if result.is_ok() || lease.lost().is_none() {
+            tried_bytes.fetch_add(old.len() as u64, Ordering::Relaxed);
+        }
+        result.map_err(failed)?;
+        is_written = true;
+    }
+    Ok(is_written)
+}
+
+fn is_restored(record: &Record, lease: &WriteLease) -> Result<(), UndoError> {
+    let device = lease.device(record.place.devid).ok_or(UndoError::NotOpen(record.place.devid))?;
+    let old = record.old.to_bytes();
+    for unit in readable_units(record) {
+        let place = place_in(record, unit.start);
+        let Some(old) = old.get(unit) else { continue };
+        let mut now = vec![0; old.len()];
+        let failed = |source| UndoError::Io { place, what: "read", source };
+        device.read_at(place.physical, &mut now).map_err(failed)?;
+        if now != old {
+            return Err(UndoError::ReadBack(place));
         }
     }
     Ok(())
+}
+
+/// Bytes whose old values are known.
+fn known_bytes(record: &Record) -> u64 {
+    readable_units(record).iter().map(|unit| unit.len() as u64).sum()
 }
 
 /// The parts of a record whose old bytes are known: all of it at once where nothing is lost.

@@ -32,7 +32,7 @@ use crate::owners::Unwritten;
 use crate::tree::{BlockSource, LostSubtree, Prefetch, TreeGeometry, prefetch};
 use crate::units::{DeviceId, Generation, Logical, LogicalRange};
 use crate::volume::read_policy::{Completion, Request, Selection as Picked};
-use crate::volume::{Chunk, Member, Standing};
+use crate::volume::{Chunk, Layout, Member, Standing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -81,7 +81,7 @@ impl<'a> Engine<'a> {
             let is_known = |start, generation| options.selection.may_have_seen(start, generation);
             Box::new(is_known) as Box<dyn Fn(Logical, Generation) -> bool + Sync + 'a>
         });
-        let standing = |member: &Arc<Member>| Some((member.devid(), fs.volume().standing(member.devid())?));
+        let standing = |member: &Arc<Member>| Some((member.devid(), fs.standing(member.devid())?));
         let standings = fs.members().filter_map(standing).collect();
         let accounted = Mutex::default();
         let is_extra_only = false;
@@ -163,6 +163,19 @@ impl<'a> Engine<'a> {
     pub(super) fn has_stale(&self, chunk: &Chunk) -> bool {
         let is_stale = |devid| self.standings.get(&devid).is_some_and(|standing| !standing.has_vote());
         chunk.stripes().iter().any(|stripe| is_stale(stripe.devid))
+    }
+
+    /// The last transaction.
+    pub(super) fn newest(&self) -> Generation {
+        self.fs.superblock().generation()
+    }
+
+    /// Is there a second copy, or parity, that data without checksum can be held against?
+    pub(super) fn can_compare(&self, chunk: &Chunk) -> bool {
+        let missing = chunk.stripes().iter().filter(|stripe| !self.is_present(stripe.devid)).count() as u64;
+        let mirrors = u64::from(chunk.mirrors());
+        let several = mirrors > 1 && (chunk.profile().row().layout != Layout::Mirrored || mirrors > 1 + missing);
+        several || has_parity(chunk)
     }
 
     /// Are copies held against each other, or against what a current member would have?
@@ -264,7 +277,8 @@ impl<'a> Engine<'a> {
                 judge_stray(self.fs, window, run, bench, &mut tally);
             }
         });
-        let mends = std::mem::take(&mut tally.mends).into_list();
+        let mut mends = std::mem::take(&mut tally.mends).into_list();
+        mends.retain(|mend| !self.standings.get(&mend.place.devid).is_some_and(|standing| standing.is_apart()));
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
             let nodesize = self.geometry().nodesize() as usize;
             for mend in mends.iter().filter(|mend| mend.kind == FindingKind::Metadata) {
@@ -274,6 +288,12 @@ impl<'a> Engine<'a> {
             (mending.sink)(mends);
         }
         let mut seen = BTreeSet::new();
+        for (at, marks) in copies.iter().flat_map(|copy| &copy.verdict.marks) {
+            if seen.insert(*at) {
+                tally.marks.append(marks);
+            }
+        }
+        seen.clear();
         for link in copies.into_iter().flat_map(|copy| copy.verdict.links) {
             if seen.insert(link.at) {
                 tally.links.note(link);

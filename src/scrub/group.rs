@@ -110,6 +110,8 @@ pub(super) struct Planner<'e, 'd> {
     /// Only windows that hold something this new are queued.
     since: Option<Generation>,
     has_new: bool,
+    /// Is there anything that data without checksum is held against?
+    is_compared: bool,
     local: Tally,
 }
 
@@ -142,6 +144,7 @@ impl<'e, 'd> Planner<'e, 'd> {
             reach_bytes,
             since,
             has_new: false,
+            is_compared: engine.can_compare(&chunk),
             local: Tally::new(engine.cap()),
             chunk,
         }
@@ -213,6 +216,9 @@ impl<'e, 'd> Planner<'e, 'd> {
     }
 
     fn tree_block(&mut self, extent: &Extent, check: ParentCheck) {
+        let promised = check.generation;
+        let check = check.believable(self.engine.newest());
+        self.local.beyond_newest += u64::from(check.generation != promised);
         let range = extent.range.clone();
         let (at, nodesize) = (range.start, range.end - range.start);
         let run = Run { logical: at, len_bytes: nodesize, kind: RunKind::Tree(check), continues: false };
@@ -253,7 +259,7 @@ impl<'e, 'd> Planner<'e, 'd> {
     }
 
     fn data_in_window(&mut self, range: LogicalRange, mut continues: bool, is_extent: bool) {
-        let Self { sums, window: Some((_, window)), local, engine, .. } = self else { return };
+        let Self { sums, window: Some((_, window)), local, engine, is_compared, .. } = self else { return };
         let mut push = |range: LogicalRange, sums: Option<&[u8]>| {
             let kind = match sums {
                 Some(sums) => {
@@ -263,6 +269,7 @@ impl<'e, 'd> Planner<'e, 'd> {
                 }
                 None if is_extent => {
                     local.unsummed_bytes += range.end - range.start;
+                    local.uncompared_bytes += if *is_compared { 0 } else { range.end - range.start };
                     if !continues {
                         local.note_unsummed(range.start);
                     }

@@ -48,6 +48,12 @@ impl Bench<'_> {
         (self.standing)(devid).is_some_and(Standing::has_vote)
     }
 
+    /// What is right may be known: a member with a history of its own stays as it is.
+    pub(super) fn prospect_on(&self, devid: DeviceId, repair: RepairState) -> RepairState {
+        let is_apart = (self.standing)(devid).is_some_and(Standing::is_apart);
+        if is_apart && repair == RepairState::Possible { RepairState::Undecidable } else { repair }
+    }
+
     pub(super) fn sectors(&self, len_bytes: u64) -> u64 {
         len_bytes / u64::from(self.geometry.sectorsize())
     }
@@ -114,6 +120,10 @@ impl MirroredBlock<'_> {
                 Some(bad) => (bad.problem, bad.evidence.clone()),
                 None if is_there => match self.difference_on(copy, bench) {
                     Some(difference) => difference,
+                    // A copy that was chosen wins over what nothing speaks against.
+                    None if right.as_ref().is_some_and(|right| matches!(right.source, Source::Chosen(_))) => {
+                        (Problem::CopiesDiffer, Evidence::None)
+                    }
                     None => continue,
                 },
                 None if !has_good && !has_odd && right.is_none() => (Problem::Missing, Evidence::None),
@@ -156,13 +166,15 @@ impl MirroredBlock<'_> {
         let standing = (bench.standing)(copy.place.devid)?;
         match (self.differs?, standing) {
             (Difference::Open, Standing::Current | Standing::Seed) => Some((Problem::CopiesDiffer, Evidence::None)),
-            (Difference::Open, Standing::Stale { have, newest }) => {
+            (Difference::Open, Standing::Stale { have, newest } | Standing::Apart { have, newest }) => {
                 Some((Problem::CopiesDiffer, Evidence::Stale { have, newest }))
             }
-            (Difference::Stale, Standing::Stale { have, newest }) if self.is_unlike_current(copy, bench) => {
+            (Difference::Stale, Standing::Stale { have, newest } | Standing::Apart { have, newest })
+                if self.is_unlike_current(copy, bench) =>
+            {
                 Some((Problem::CopiesDiffer, Evidence::Stale { have, newest }))
             }
-            (Difference::Unproved, Standing::Stale { have, newest }) => {
+            (Difference::Unproved, Standing::Stale { have, newest } | Standing::Apart { have, newest }) => {
                 Some((Problem::Generation, Evidence::Stale { have, newest }))
             }
             (Difference::Stale | Difference::Unproved, _) => None,
@@ -408,7 +420,7 @@ impl Found<'_> {
             physical: self.copy.place.physical,
             profile: self.window.chunk.profile(),
             evidence: self.evidence,
-            repair: self.repair,
+            repair: bench.prospect_on(self.copy.place.devid, self.repair),
             owner,
         };
         tally.find(finding, sectors);

@@ -19,6 +19,7 @@ pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     if fs.superblock().is_metadump() {
         notes.push("this is a metadata dump (btrfs-image): it has no data, so no data was read".to_owned());
     }
+    notes.extend(zoned(fs));
     if has_log {
         notes.push("a log tree is present: what was fsynced last is not yet in the other trees".to_owned());
     }
@@ -49,6 +50,20 @@ fn unknown_log(fs: &Filesystem) -> Option<String> {
     Some(format!("{whose} a log tree at {list}, no copy of which verifies: first super block copies are not written"))
 }
 
+/// Dumps of zoned devices: which of their super blocks was taken.
+fn zoned(fs: &Filesystem) -> impl Iterator<Item = String> + '_ {
+    fs.members().filter(|member| member.is_zone_dump()).filter_map(|member| {
+        let newest = member.superblock_copies().first()?;
+        Some(format!(
+            "devid {} is the dump of a zoned device: of its log of super blocks the newest was taken (at {}, generation {}); \
+             it is read and never repaired",
+            member.devid(),
+            newest.at,
+            member.generation()
+        ))
+    })
+}
+
 /// What the run gives reason to say.
 pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overflow: bool) -> Vec<String> {
     let sectorsize = u64::from(fs.geometry().sectorsize());
@@ -59,8 +74,13 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overf
             notes.push(format!("{number} {unit} {text}"));
         }
     };
-    let what = "no checksum: their copies were compared with each other, no more";
-    count(tally.unsummed_bytes, ("byte of data has", "bytes of data have"), what);
+    let compared = tally.unsummed_bytes.saturating_sub(tally.uncompared_bytes);
+    let units = ("byte of data has", "bytes of data have");
+    count(compared, units, "no checksum: their copies were compared with each other, no more");
+    let alone = "no checksum and one copy that is there: they were read, and nothing tells whether they are right";
+    count(tally.uncompared_bytes, units, alone);
+    let units = ("extent item of a tree block names", "extent items of tree blocks name");
+    count(tally.beyond_newest, units, "a generation beyond the super block's: it was not held against the blocks");
     // What an interrupted run did not come to look like sums without extents.
     let orphan_sums = if status == Status::Finished { tally.orphan_sums } else { 0 };
     count(
@@ -69,8 +89,9 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overf
         "a checksum but no extent: left over, no damage to data",
     );
     let units = ("full stripe holds", "full stripes hold");
-    count(tally.unjudged_parity, units, "something that is lost: the parity was not judged");
-    count(tally.ignored_extents, ("extent item makes", "extent items make"), "no sense, passed over");
+    count(tally.unjudged_parity, units, "something that is lost: their parity was not judged");
+    count(tally.ignored_extents, ("extent item makes", "extent items make"), "no sense and were passed over");
+    notes.extend(tally.marks.sentences());
     if had_overflow {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
     }
@@ -149,12 +170,12 @@ fn beyond_end(fs: &Filesystem) -> Vec<String> {
     notes.into_iter().collect()
 }
 
-/// A paused balance or a device replace that has not finished.
+/// A balance or a device replace that has not finished.
 fn paused_work(fs: &Filesystem) -> Vec<String> {
     let mut notes = Vec::new();
     let balance = Key::new(object::BALANCE.raw(), key_type::TEMPORARY_ITEM, 0);
     if item(fs, fs.roots().root, &balance).is_some_and(|bytes| BalanceItem::parse(&bytes).is_ok()) {
-        notes.push("a balance is paused".to_owned());
+        notes.push("a balance has not finished: it is paused, or goes on with the next mount".to_owned());
     }
     let replace = Key::new(0, key_type::DEV_REPLACE, 0);
     let replace = fs.roots().dev.and_then(|dev| item(fs, dev, &replace));

@@ -2,12 +2,13 @@
 //!
 //! The block verifies in itself and against its extent item, so every copy says the same and no repair can help.
 
-use super::finding::{Finding, FindingKind, RepairState};
+use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::sink::Tally;
 use super::verify::classify;
 use crate::filesystem::Filesystem;
+use crate::format::types::object;
 use crate::tree::{BadBlock, LostBlock, ParentCheck, TreeBlock, Visit, Visitor, walk};
-use crate::units::{Logical, ObjectId};
+use crate::units::{Generation, Logical, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,13 +22,18 @@ pub(super) fn report_broken_links(fs: &Filesystem, is_partial: bool, tally: &mut
     if broken.is_empty() {
         return;
     }
-    let mut promises = Promises { broken, found: BTreeMap::new() };
+    let newest = fs.superblock().generation();
+    let mut promises = Promises { broken, found: BTreeMap::new(), newest, beyond: BTreeMap::new() };
     for root in fs.all_roots() {
         walk(fs, &root, &mut promises);
     }
     for (at, (check, why)) in promises.found {
         tally.broken_links.insert(at);
-        report(fs, at, &check, &why, tally);
+        report(fs, at, check.owner, classify(&why), tally);
+    }
+    for (at, (child, generation, owner)) in promises.beyond {
+        let text = format!("the pointer to {child} promises generation {generation}, the super block's is {newest}");
+        report(fs, at, Some(owner), (Problem::Structure, Evidence::Text(text.into())), tally);
     }
 }
 
@@ -35,6 +41,9 @@ pub(super) fn report_broken_links(fs: &Filesystem, is_partial: bool, tally: &mut
 struct Promises {
     broken: BTreeSet<Logical>,
     found: BTreeMap<Logical, (ParentCheck, BadBlock)>,
+    newest: Generation,
+    /// Nodes that promise a generation which has not been yet: of which child, and by which tree.
+    beyond: BTreeMap<Logical, (Logical, Generation, ObjectId)>,
 }
 
 impl Visitor for Promises {
@@ -42,7 +51,12 @@ impl Visitor for Promises {
         if check.level == Some(0) && !self.broken.contains(&at) { Visit::Skip } else { Visit::Into }
     }
 
-    fn block(&mut self, _: &Arc<TreeBlock>) -> Visit {
+    fn block(&mut self, block: &Arc<TreeBlock>) -> Visit {
+        let pointers = (0..block.len()).filter_map(|slot| block.key_ptr(slot));
+        let beyond = pointers.filter(|ptr| ptr.generation > self.newest && block.header().owner != object::TREE_LOG);
+        if let Some(ptr) = beyond.take(1).last() {
+            self.beyond.insert(block.header().bytenr, (ptr.child, ptr.generation, block.header().owner));
+        }
         Visit::Into
     }
 
@@ -53,10 +67,15 @@ impl Visitor for Promises {
     }
 }
 
-fn report(fs: &Filesystem, at: Logical, check: &ParentCheck, why: &BadBlock, tally: &mut Tally) {
+fn report(
+    fs: &Filesystem,
+    at: Logical,
+    owner: Option<ObjectId>,
+    (problem, evidence): (Problem, Evidence),
+    tally: &mut Tally,
+) {
     let Ok(chunk) = fs.chunks().lookup(at) else { return };
     let sectors = u64::from(fs.geometry().nodesize() / fs.geometry().sectorsize());
-    let (problem, evidence) = classify(why);
     for copy in chunk.copies(at).iter().filter(|copy| fs.device(copy.place.devid).is_some()) {
         tally.device(copy.place.devid).verify_errors += sectors;
         let finding = Finding {
@@ -70,7 +89,7 @@ fn report(fs: &Filesystem, at: Logical, check: &ParentCheck, why: &BadBlock, tal
             profile: chunk.profile(),
             evidence: evidence.clone(),
             repair: RepairState::Impossible,
-            owner: check.owner.map(ObjectId::raw),
+            owner: owner.map(ObjectId::raw),
         };
         tally.find(finding, sectors);
     }

@@ -11,13 +11,14 @@ use super::mend::Mending;
 use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
 use super::relink::report_broken_links;
-use super::selection::{Copies, Selected};
+use super::selection::{Copies, Kinds, Selected};
 use super::sink::Tally;
 use super::supers::scrub_supers;
 use super::tally::Counters;
 use super::unlisted::{self, Unlisted};
 use super::{ScrubError, ScrubOptions};
 use crate::filesystem::{BlockGroup, Contradiction, Filesystem};
+use crate::format::BlockGroupFlags;
 use crate::owners::OwnerTable;
 use crate::units::{DeviceId, Logical};
 use crate::volume::Chunk;
@@ -72,9 +73,11 @@ impl Run<'_> {
         let log_overflowed = extra.overflowed;
         extra.blocks.extend(self.fs.unlisted().iter().map(|(at, check)| ExtraBlock { at: *at, check: *check }));
         extra.blocks.sort_by_key(|block| block.at);
-        let engine = Engine::new(self.fs, self.options, self.progress, extra, self.mending)?;
+        let without_data = self.fs.superblock().is_metadump().then(|| without_data(self.options));
+        let options = without_data.as_ref().unwrap_or(self.options);
+        let engine = Engine::new(self.fs, options, self.progress, extra, self.mending)?;
         let places = self.mending.and_then(|mending| mending.places);
-        let (selection, generation) = (&self.options.selection, self.fs.superblock().generation());
+        let (selection, generation) = (&options.selection, self.fs.superblock().generation());
         let wanted = |chunk: &&Chunk| {
             places.is_none_or(|places| places.has_any_of(chunk.start())) && selection.wants_chunk(chunk, generation)
         };
@@ -103,7 +106,7 @@ impl Run<'_> {
         }
         notes.extend(super::notes::of_tally(&tally, self.fs, status, had_overflow));
         notes.extend(super::notes::of_packed(self.fs, std::mem::take(&mut tally.unsummed)));
-        notes.extend(selection.notes());
+        notes.extend(self.options.selection.notes());
         if self.earlier.is_some() {
             notes.push("tree blocks that were read in different sittings were not held against each other".to_owned());
         }
@@ -186,7 +189,11 @@ impl Run<'_> {
         }
         let blocks: Vec<Logical> = unlisted.blocks.iter().map(|block| block.at).collect();
         let accounts = std::mem::take(&mut tally.accounts);
-        all.extend(accounts::of_groups(self.fs, groups, &accounts, &blocks));
+        // The data of a metadata dump was not read.
+        let is_dump = self.fs.superblock().is_metadump();
+        let judged: Vec<BlockGroup> =
+            groups.iter().filter(|group| !(is_dump && group.flags.contains(BlockGroupFlags::DATA))).cloned().collect();
+        all.extend(accounts::of_groups(self.fs, &judged, &accounts, &blocks));
         all.extend(accounts::of_devices(self.fs));
         tell_all(self.fs, &all, tally);
         tell_of_superblock(self.fs, &accounts::of_superblock(self.fs, groups), tally);
@@ -250,8 +257,15 @@ fn behind(fs: &Filesystem, tally: &Tally, status: Status, is_partial: bool) -> B
     let stale = fs
         .members()
         .map(|member| member.devid())
-        .filter(|devid| fs.volume().standing(*devid).is_some_and(|standing| !standing.has_vote()));
+        .filter(|devid| fs.standing(*devid).is_some_and(|standing| !standing.has_vote()));
     stale.filter_map(|devid| Some((devid, why(devid)?))).collect()
+}
+
+/// A metadata dump has no data, and so no parity that fits.
+fn without_data(options: &ScrubOptions) -> ScrubOptions {
+    let mut options = options.clone();
+    options.selection.kinds.remove(Kinds::DATA | Kinds::PARITY);
+    options
 }
 
 /// What a report says of the file system.

@@ -7,6 +7,7 @@ use super::finding::{Finding, FindingKind, Problem, RepairState};
 use super::links::Links;
 use super::mend::Mends;
 use super::tally::Counters;
+use crate::format::PrivateMarks;
 use crate::tree::LostSubtree;
 use crate::units::{DeviceId, Logical};
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,6 +102,10 @@ pub(super) struct Tally {
     pub(super) ignored_extents: u64,
     /// Data without checksums that was compared or read, in bytes of logical space.
     pub(super) unsummed_bytes: u64,
+    /// Of these, bytes with one copy and no parity.
+    pub(super) uncompared_bytes: u64,
+    /// Extent items of tree blocks with a generation that has not been yet.
+    pub(super) beyond_newest: u64,
     /// The first of the extents without any checksum.
     pub(super) unsummed: Vec<Logical>,
     /// Full stripes whose parity could not be judged, for what it should be is not known.
@@ -109,6 +114,8 @@ pub(super) struct Tally {
     pub(super) sample: ExtentSample,
     /// Extents that are old and were not seen by whoever has looked at the old ones.
     pub(super) unknown_extents: u64,
+    /// What a vendor's kernel has written into right tree blocks.
+    pub(super) marks: PrivateMarks,
     /// Bytes read.
     pub(super) bytes: u64,
     /// Right bytes for bad ones; leaves the tally with its window.
@@ -184,10 +191,13 @@ impl Tally {
         self.accounts.extend(other.accounts);
         self.ignored_extents += other.ignored_extents;
         self.unsummed_bytes += other.unsummed_bytes;
+        self.uncompared_bytes += other.uncompared_bytes;
+        self.beyond_newest += other.beyond_newest;
         other.unsummed.into_iter().for_each(|at| self.note_unsummed(at));
         self.unjudged_parity += other.unjudged_parity;
         self.sample.merge(&other.sample);
         self.unknown_extents += other.unknown_extents;
+        self.marks.append(&other.marks);
         self.bytes += other.bytes;
         self.lost.extend(other.lost);
         self.notes.extend(other.notes);

@@ -22,14 +22,32 @@ const FIRST: MirrorNum = MirrorNum::new(1);
 
 /// Adds what is wrong with any super block copy, and the right bytes where they are wanted.
 pub(super) fn scrub_supers(fs: &Filesystem, selection: &Selection, wants_mends: bool, tally: &mut Tally) {
+    let mut absent = 0_u32;
     for member in fs.members().filter(|m| selection.wants_finding(FindingKind::Superblock, m.devid())) {
         for (nth, copy) in member.superblock_copies().iter().enumerate() {
+            if nth > 0 && fs.superblock().is_metadump() && is_absent(member, copy) {
+                absent += 1;
+                continue;
+            }
             let Some(finding) = judge(fs, member, nth, copy, tally) else { continue };
             if wants_mends && finding.repair == RepairState::Possible {
                 tally.mends.extend(mend(fs, member, &finding));
             }
             tally.find(finding, 0);
         }
+    }
+    if absent > 0 {
+        tally.notes.push(format!("a dump is restored with the first super block alone: {absent} copies are not there"));
+    }
+}
+
+/// Whether nobody has written a copy of this file system there.
+fn is_absent(member: &Member, copy: &SuperblockCopy) -> bool {
+    match &copy.state {
+        Ok(superblock) => superblock.fsid() != member.fsid(),
+        Err(SuperblockDefect::PastEnd) => true,
+        Err(SuperblockDefect::Invalid(why)) => matches!(why, SuperblockError::Zeros | SuperblockError::Magic { .. }),
+        Err(SuperblockDefect::Unreadable { .. }) => false,
     }
 }
 
@@ -76,8 +94,12 @@ fn device_item(fs: &Filesystem, member: &Member) -> Option<DevItem> {
 fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, tally: &mut Tally) -> Option<Finding> {
     let place = DevicePhysical { devid: member.devid(), physical: copy.at };
     let occupant = occupant(fs, place);
+    let split = fs.splits().iter().find(|split| split.one_devid == member.devid());
     let (problem, evidence) = match (overlap(occupant), &copy.state) {
         (Some(overlap), _) => overlap,
+        (None, Ok(_)) if split.is_some() => {
+            (Problem::Generation, Evidence::Text(split.map(ToString::to_string).unwrap_or_default().into()))
+        }
         (None, Ok(superblock)) => odd(fs, member, superblock)
             .or_else(|| other_chunks(fs, member, superblock))
             .or_else(|| other_log(fs, member, nth, superblock))?,
@@ -100,10 +122,11 @@ fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, ta
         physical: copy.at,
         profile: Profile::Single,
         evidence,
-        repair: match is_taken {
-            true => RepairState::Impossible,
-            false if has_unknown_log || problem == Problem::Contradiction => RepairState::Undecidable,
-            false => RepairState::Possible,
+        repair: match (is_taken, split) {
+            (true, _) => RepairState::Impossible,
+            (false, Some(_)) => RepairState::Undecidable,
+            (false, None) if has_unknown_log || problem == Problem::Contradiction => RepairState::Undecidable,
+            (false, None) => RepairState::Possible,
         },
         owner: None,
     })

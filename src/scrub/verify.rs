@@ -4,7 +4,7 @@ use super::finding::{Evidence, Problem};
 use super::links::BlockLink;
 use super::tally::Counters;
 use super::window::{Run, RunKind, Window};
-use crate::format;
+use crate::format::{self, PrivateMarks};
 use crate::tree::block::check_block;
 use crate::tree::{BadBlock, ParentCheck, TreeGeometry};
 use crate::units::Logical;
@@ -54,6 +54,8 @@ pub(super) struct CopyVerdict {
     pub(super) blocks: Vec<BlockPrint>,
     pub(super) counters: Counters,
     pub(super) links: Vec<BlockLink>,
+    /// What a vendor's kernel has written into right blocks, by block.
+    pub(super) marks: Vec<(Logical, PrivateMarks)>,
 }
 
 impl CopyVerdict {
@@ -185,9 +187,13 @@ impl<'a> Copy<'a> {
     }
 
     fn judge_block(&mut self, at: Logical, data: &[u8], check: &ParentCheck) -> Option<(Problem, Evidence)> {
-        let bad = judge_block(at, data, check, self.geometry);
+        let mut marks = PrivateMarks::default();
+        let bad = judge_block_noting(at, data, check, self.geometry, &mut marks);
         if bad.is_none() {
             self.verdict.links.extend(BlockLink::of(at, data));
+            if !marks.is_empty() {
+                self.verdict.marks.push((at, marks));
+            }
         }
         bad
     }
@@ -219,9 +225,20 @@ pub(super) fn judge_block(
     check: &ParentCheck,
     geometry: &TreeGeometry,
 ) -> Option<(Problem, Evidence)> {
+    judge_block_noting(at, data, check, geometry, &mut PrivateMarks::default())
+}
+
+/// The same; what a vendor's kernel has written is noted in `marks`.
+fn judge_block_noting(
+    at: Logical,
+    data: &[u8],
+    check: &ParentCheck,
+    geometry: &TreeGeometry,
+    marks: &mut PrivateMarks,
+) -> Option<(Problem, Evidence)> {
     match check_block(data, at, geometry, check) {
         Err(why) => Some(classify(&why)),
-        Ok(_) => format::check_structure(data, &geometry.rules)
+        Ok(_) => format::check_structure_noting(data, &geometry.rules, marks)
             .err()
             .map(|why| (Problem::Structure, Evidence::Text(why.to_string().into()))),
     }

@@ -54,6 +54,16 @@ pub struct ParentCheck {
     pub owner: Option<ObjectId>,
 }
 
+impl ParentCheck {
+    /// The same without a generation that lies beyond the last transaction: such a promise cannot be right, and proves
+    /// nothing against a block. Log trees are of the transaction to come.
+    #[must_use]
+    pub fn believable(self, newest: Generation) -> Self {
+        let is_log = self.owner == Some(object::TREE_LOG);
+        Self { generation: self.generation.filter(|generation| is_log || *generation <= newest), ..self }
+    }
+}
+
 /// Why a block is not the one it should be. `have` is in the block, `expect` comes from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the messages say it")]

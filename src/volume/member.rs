@@ -4,8 +4,10 @@
 //! devices. Kernel: `btrfs_scan_one_device` and `btrfs_read_disk_super` in `fs/btrfs/volumes.c`, which look at the first
 //! copy alone; `write_dev_supers` in `fs/btrfs/disk-io.c` for which copies a device has.
 
+mod ring;
+
 use crate::device::{Identity, ReadDevice};
-use crate::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, SuperFlags, Superblock, SuperblockError};
+use crate::format::{IncompatFlags, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, SuperFlags, Superblock, SuperblockError};
 use crate::units::{DeviceId, Generation, Physical};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -92,6 +94,7 @@ pub struct Member {
     identity: Identity,
     superblock: Superblock,
     copies: Vec<SuperblockCopy>,
+    is_zone_dump: bool,
 }
 
 impl Member {
@@ -101,13 +104,21 @@ impl Member {
         let Opened { path, device, identity } = opened;
         let mut copies: Vec<SuperblockCopy> =
             SUPERBLOCK_OFFSETS.into_iter().map(|at| SuperblockCopy { at, state: read_copy(&*device, at) }).collect();
-        let Some(superblock) = speaker(&copies).cloned() else {
+        let found = speaker(&copies);
+        // What a zoned device has at the ordinary places is old or none of it; and one that is full of zeros there may
+        // have its super blocks elsewhere.
+        let may_be_zoned = found.is_none_or(|superblock| superblock.incompat().contains(IncompatFlags::ZONED));
+        let log = if may_be_zoned { ring::newest(&*device, found.map(Superblock::fsid)) } else { Vec::new() };
+        if let Some(Ok(superblock)) = log.first().map(|newest| newest.state.clone()) {
+            return Ok(Self { path, device, identity, superblock, copies: log, is_zone_dump: true });
+        }
+        let Some(superblock) = found.cloned() else {
             return Err((path, diagnose(&copies, device.len())));
         };
         let total_bytes = superblock.dev_item().total_bytes;
         let first = copies.first().map(|copy| copy.at);
         copies.retain(|copy| Some(copy.at) == first || has_copy_at(copy.at, total_bytes));
-        Ok(Self { path, device, identity, superblock, copies })
+        Ok(Self { path, device, identity, superblock, copies, is_zone_dump: false })
     }
 
     /// The path as the user gave it.
@@ -148,6 +159,11 @@ impl Member {
     /// True where it is read-only and other file systems may grow from it.
     pub fn is_seed(&self) -> bool {
         self.superblock.flags().contains(SuperFlags::SEEDING)
+    }
+
+    /// True for the dump of a zoned device: its super blocks are a log, and its sequential zones are not written in place.
+    pub fn is_zone_dump(&self) -> bool {
+        self.is_zone_dump
     }
 
     /// The super block that speaks for it.
@@ -211,3 +227,6 @@ fn diagnose(copies: &[SuperblockCopy], len_bytes: u64) -> NotBtrfs {
         None => NotBtrfs::NoMagic { places },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,6 +96,11 @@ impl DeviceSet {
         (self.members, self.seeds) = (members, used_seeds);
         for member in &unlisted {
             self.forget_warnings_about(member);
+            // `BTRFS_DEV_REPLACE_DEVID`
+            if member.devid() == DeviceId::new(0) {
+                self.warnings.push(SetWarning::ReplaceTarget { path: member.path().to_owned() });
+                continue;
+            }
             self.warnings.push(SetWarning::NotListed {
                 path: member.path().to_owned(),
                 devid: member.devid(),

@@ -16,6 +16,14 @@ pub enum Standing {
         /// The last one of the set.
         newest: Generation,
     },
+    /// It has, or may have, written transactions that the others do not know: nothing of it may be overwritten, and
+    /// nothing of it is a source.
+    Apart {
+        /// Its last transaction.
+        have: Generation,
+        /// The last one of the set.
+        newest: Generation,
+    },
     /// It is of a file system from which this one has grown: it never changes.
     Seed,
 }
@@ -23,6 +31,19 @@ pub enum Standing {
 impl Standing {
     /// May a copy that nothing verifies speak for what should be there?
     pub fn has_vote(self) -> bool {
-        !matches!(self, Self::Stale { .. })
+        self.behind().is_none()
+    }
+
+    /// The last transaction of a member that is not current, and that of the set.
+    pub fn behind(self) -> Option<(Generation, Generation)> {
+        match self {
+            Self::Stale { have, newest } | Self::Apart { have, newest } => Some((have, newest)),
+            Self::Current | Self::Seed => None,
+        }
+    }
+
+    /// Must it stay as it is?
+    pub fn is_apart(self) -> bool {
+        matches!(self, Self::Apart { .. })
     }
 }

@@ -29,6 +29,11 @@ pub struct Mounted {
 impl Mounted {
     /// Attaches and mounts.
     pub fn new(images: &[PathBuf], at: &Path, read_only: bool) -> Result<Self, String> {
+        Self::with(images, at, read_only, if read_only { "ro" } else { "rw,noatime" })
+    }
+
+    /// The same with these mount options.
+    pub fn with(images: &[PathBuf], at: &Path, read_only: bool, options: &str) -> Result<Self, String> {
         let mut this = Self { loops: Vec::new(), at: None };
         let how: &[&str] = if read_only { &["--find", "--show", "--read-only"] } else { &["--find", "--show"] };
         for image in images {
@@ -36,7 +41,6 @@ impl Mounted {
         }
         succeed(tool("btrfs", &["device", "scan"]).args(&this.loops))?;
         std::fs::create_dir_all(at).map_err(|e| e.to_string())?;
-        let options = if read_only { "ro" } else { "rw,noatime" };
         succeed(tool("mount", &["-t", "btrfs", "-o", options, &this.loops[0]]).arg(at))?;
         this.at = Some(at.to_owned());
         Ok(this)

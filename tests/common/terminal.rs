@@ -10,13 +10,15 @@ use std::process::{Command, Stdio};
 
 /// What is done when the question comes.
 #[derive(Clone, Copy)]
-pub enum Answer {
+pub enum Answer<'a> {
     Type(&'static str),
     Interrupt,
+    /// Yes, when this has been done.
+    After(&'a dyn Fn()),
 }
 
 /// The exit code (-1 after a death by signal), and what stood on the terminal: standard error, and what was typed.
-pub fn answered(answer: Answer, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> (i32, String) {
+pub fn answered(answer: Answer<'_>, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> (i32, String) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -36,6 +38,10 @@ pub fn answered(answer: Answer, arguments: impl IntoIterator<Item = impl AsRef<O
         seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
         match answer.take_if(|_| seen.contains("[y/N]")) {
             Some(Answer::Type(line)) => writeln!(ours, "{line}").unwrap(),
+            Some(Answer::After(change)) => {
+                change();
+                writeln!(ours, "y").unwrap();
+            }
             Some(Answer::Interrupt) => {
                 kill_process(Pid::from_child(&child), Signal::INT).unwrap();
                 // One that does not end by that is not waited for.

@@ -2,6 +2,7 @@
 
 use crate::finding_file::FindingFile;
 use crate::options::{InputOptions, ReadPolicyOption, ReadaheadOption, ReportOptions, parse_duration};
+use crate::outputs::{Named, ensure_distinct};
 use crate::priority::PriorityOptions;
 use crate::repairing::{self, RepairOptions};
 use crate::selecting::{Base, SelectionOptions};
@@ -91,6 +92,10 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         });
     }
     ensure!(args.how == RepairOptions::default(), "options of repair are given, and --repair is not");
+    let others =
+        [args.findings.as_deref().map(|path| Named { what: "the file of findings", path }), args.state.output()];
+    let outputs: Vec<Named<'_>> = args.report.outputs().chain(others.into_iter().flatten()).collect();
+    ensure_distinct(&outputs, &args.input.inputs().collect::<Vec<_>>())?;
     let sink = args.report.prepare(utc_offset)?;
     args.priority.apply()?;
     args.input.warn_of_users();
@@ -112,13 +117,13 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
     let now = settle(&filesystem, &options, &progress, &mut outcome)?;
     let filesystem = now.as_ref().unwrap_or(&filesystem);
     tell_of_choices(filesystem, &mut outcome);
-    keeper.remember(&outcome, args.selection.typed())?;
+    output::warn_of(keeper.remember(&outcome, args.selection.typed()));
     args.report.name_owners(filesystem, &mut outcome);
     let now = outcome.filesystem.generation;
     let is_finished = outcome.status == Status::Finished;
     let maps =
         report::device_maps(filesystem, |devid, chunk| is_finished && options.selection.is_whole_on(devid, chunk, now));
-    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None })?;
+    sink.with_maps(maps).write(Report { command: "scrub", outcome: &outcome, repair: None });
     Ok(args.report.exit_code(&outcome))
 }
 
@@ -219,7 +224,7 @@ impl Run<'_> {
         // What is bad stays in the sight of --since-last until a whole scrub has found nothing.
         let is_good = matches!(outcome.verdict, Verdict::Clean | Verdict::Corrected) && outcome.unknown_extents == 0;
         let all_good = everything && is_good && check_same_history(filesystem).is_ok();
-        self.keeper.end(outcome.status == Status::Finished, all_good, base == Base::LastRun)?;
+        output::warn_of(self.keeper.end(outcome.status == Status::Finished, all_good, base == Base::LastRun));
         Ok((outcome, options))
     }
 }

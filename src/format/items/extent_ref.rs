@@ -24,7 +24,9 @@ struct RawSharedDataRef {
     count: U32,
 }
 
-const _: () = assert!(size_of::<RawExtentDataRef>() == 28);
+/// The size of a reference to data of a file, in bytes.
+pub const DATA_REF_BYTES: usize = size_of::<RawExtentDataRef>();
+const _: () = assert!(DATA_REF_BYTES == 28);
 const _: () = assert!(size_of::<RawSharedDataRef>() == 4);
 
 /// One user of an extent.

@@ -94,7 +94,8 @@ pub struct FileExtentItem<'a> {
 }
 
 impl<'a> FileExtentItem<'a> {
-    /// Parses the bytes of one item. Encryption and other encodings do not exist yet and are refused.
+    /// Parses the bytes of one item. Encryption does not exist yet and is refused; `other_encoding` is passed over, as the
+    /// kernel does.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ItemError> {
         let (head, rest): (&RawHead, _) = prefix(ITEM, bytes)?;
         let compression = match head.compression {
@@ -106,9 +107,6 @@ impl<'a> FileExtentItem<'a> {
         };
         if head.encryption != 0 {
             return Err(invalid("encryption", head.encryption.into(), "0"));
-        }
-        if head.other_encoding.get() != 0 {
-            return Err(invalid("other_encoding", head.other_encoding.get().into(), "0"));
         }
         let extent = match head.r#type {
             0 => FileExtent::Inline(rest),

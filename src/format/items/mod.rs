@@ -21,7 +21,7 @@ pub(in crate::format) use device::RawDevItem;
 pub use device::{DEV_ITEM_BYTES, DevExtent, DevItem};
 pub use directory::{DirEntries, DirEntry, InodeName, InodeNames, name_hash};
 pub use extent::{ExtentFlags, ExtentItem, TreeBlockInfo};
-pub use extent_ref::{ExtentRef, InlineRefs};
+pub use extent_ref::{DATA_REF_BYTES, ExtentRef, InlineRefs};
 pub use file_extent::{Compression, ExtentPointer, FileExtent, FileExtentItem};
 pub use inode::{InodeFlags, InodeItem};
 pub use root::{RootFlags, RootItem, RootRef};

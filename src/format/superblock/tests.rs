@@ -129,8 +129,8 @@ fn the_metadata_uuid_is_the_one_devices_and_blocks_carry() {
 
 #[test]
 fn an_unsupported_file_system_is_still_known_by_its_uuid() {
-    let sb = parse_with(0xbc, &(0x341u64 | 1 << 12).to_le_bytes()).unwrap();
-    assert_eq!(sb.check_supported(), Err(UnsupportedFeature::Zoned));
+    let sb = parse_with(0xbc, &(0x341u64 | 1 << 13).to_le_bytes()).unwrap();
+    assert_eq!(sb.check_supported(), Err(UnsupportedFeature::ExtentTreeV2));
     assert_eq!(sb.fsid(), Uuid::from_bytes([0xf5; 16]));
     let sb = parse_with(0xb4, &(1u64 << 40).to_le_bytes()).unwrap();
     assert_eq!(sb.check_supported(), Ok(()));

@@ -1,6 +1,10 @@
 //! Which key types a tree may hold. Where a tree is not known, every type that exists is allowed.
+//!
+//! The kernel asks for none of this: a key type that its tree does not use is never looked up. It is asked for here
+//! because no kernel and no mkfs writes such an item, and a bit that flipped in memory does: what it was is lost.
 
 use crate::format::Key;
+use crate::format::private::{is_private_key, private_tree_name};
 use crate::format::types::{key_type, key_type_name, object};
 use crate::units::ObjectId;
 
@@ -17,14 +21,17 @@ pub(super) fn is_allowed(owner: ObjectId, key: &Key) -> bool {
         object::DEV_TREE => matches!(key.item_type, key_type::DEV_EXTENT | key_type::DEV_REPLACE),
         object::CSUM_TREE => key.item_type == key_type::EXTENT_CSUM,
         object::QUOTA_TREE => (key_type::QGROUP_STATUS..=key_type::QGROUP_RELATION).contains(&key.item_type),
-        object::UUID_TREE => matches!(key.item_type, key_type::UUID_SUBVOL | key_type::UUID_RECEIVED_SUBVOL),
+        object::UUID_TREE => in_uuid_tree(key.item_type),
         object::FREE_SPACE_TREE => (key_type::FREE_SPACE_INFO..=key_type::FREE_SPACE_BITMAP).contains(&key.item_type),
         object::BLOCK_GROUP_TREE => key.item_type == key_type::BLOCK_GROUP_ITEM,
         object::TREE_LOG | object::TREE_LOG_FIXUP => {
             in_subvolume(key) || matches!(key.item_type, key_type::EXTENT_CSUM | key_type::ROOT_ITEM)
         }
         object::TREE_RELOC | object::DATA_RELOC_TREE => in_subvolume(key),
-        other if is_subvolume(other) => in_subvolume(key),
+        other if is_subvolume(other) => in_subvolume(key) || in_private_subvolume(key.item_type),
+        other if private_tree_name(other).is_some() => {
+            key_type_name(key.item_type).is_some() || is_private_key(key.item_type)
+        }
         _ => key_type_name(key.item_type).is_some() || is_free_space_header(key),
     }
 }
@@ -57,6 +64,19 @@ fn in_subvolume(key: &Key) -> bool {
                 | key_type::DIR_INDEX
                 | key_type::EXTENT_DATA
         )
+}
+
+/// What a vendor keeps in subvolumes: how much they use.
+fn in_private_subvolume(item_type: u8) -> bool {
+    matches!(item_type, 162 | 163 | 165)
+}
+
+/// mkfs.btrfs 4.16 to 4.19 made a directory inode in it, with its name, which nobody uses.
+fn in_uuid_tree(item_type: u8) -> bool {
+    matches!(
+        item_type,
+        key_type::UUID_SUBVOL | key_type::UUID_RECEIVED_SUBVOL | key_type::INODE_ITEM | key_type::INODE_REF
+    )
 }
 
 /// Free space caches are files, and they are in the root tree.

@@ -65,6 +65,12 @@ pub enum Problem {
         /// At most.
         max: u32,
     },
+    /// No kernel writes a block without this flag.
+    #[error("invalid flags, have 0x{have:x} expect 0x1 (written) to be set")]
+    NotWritten {
+        /// As stored.
+        have: u64,
+    },
     /// A leaf without items in a tree that is never empty.
     #[error("invalid nritems, have 0 expect some, the {} is never empty", tree_name(*owner))]
     Empty {

@@ -1,13 +1,12 @@
 //! Rules for the extent tree and the checksum tree.
 
-use super::{Problem, Slot, require};
-use crate::format::items::{CsumItem, ExtentFlags, ExtentItem, ExtentRef};
+use super::{Problem, Slot, references, require};
+use crate::format::items::{CsumItem, ExtentFlags, ExtentItem};
 use crate::format::node::MAX_LEVEL;
 use crate::format::types::{key_type, object};
 use crate::format::{IncompatFlags, Key};
 
 const EXTENT: &str = "extent item";
-const REFERENCE: &str = "extent reference";
 
 /// The key's numbers, the flags, each inline reference, their sum, and the neighbour.
 pub(super) fn check_extent(slot: &Slot<'_>) -> Result<(), Problem> {
@@ -25,7 +24,7 @@ pub(super) fn check_extent(slot: &Slot<'_>) -> Result<(), Problem> {
     } else {
         check_data(slot, &item)?;
     }
-    check_inline_refs(slot, &item)?;
+    references::check_inline_refs(slot, &item)?;
     check_neighbour(slot)
 }
 
@@ -50,25 +49,6 @@ fn check_data(slot: &Slot<'_>, item: &ExtentItem<'_>) -> Result<(), Problem> {
     require(!full, EXTENT, "flags", item.flags.bits(), "no full backref for data")
 }
 
-fn check_inline_refs(slot: &Slot<'_>, item: &ExtentItem<'_>) -> Result<(), Problem> {
-    let mut counted = 0u64;
-    for reference in item.inline_refs() {
-        let reference = reference?;
-        check_reference(slot, &reference)?;
-        counted = counted.saturating_add(reference.count());
-    }
-    require(counted <= item.refs, EXTENT, "refs", item.refs, "as many as its inline references or more")
-}
-
-fn check_reference(slot: &Slot<'_>, reference: &ExtentRef) -> Result<(), Problem> {
-    let (field, number) = match *reference {
-        ExtentRef::SharedBlock { parent } | ExtentRef::SharedData { parent, .. } => ("parent", parent.raw()),
-        ExtentRef::ExtentData { offset, .. } => ("offset", offset),
-        ExtentRef::TreeBlock { .. } | ExtentRef::Owner { .. } => return Ok(()),
-    };
-    require(slot.rules.is_sector_aligned(number), REFERENCE, field, number, "a multiple of the sector size")
-}
-
 /// Extents that follow each other in the same leaf.
 fn check_neighbour(slot: &Slot<'_>) -> Result<(), Problem> {
     let Some((previous, _)) = slot.previous else { return Ok(()) };
@@ -77,13 +57,6 @@ fn check_neighbour(slot: &Slot<'_>) -> Result<(), Problem> {
     }
     let range = ExtentItem::range(&previous, slot.rules.nodesize);
     overlap(slot, "extent", previous, range.end.raw(), slot.key.objectid.raw())
-}
-
-/// References in items of their own.
-pub(super) fn check_keyed_ref(slot: &Slot<'_>) -> Result<(), Problem> {
-    let start = slot.key.objectid.raw();
-    require(slot.rules.is_sector_aligned(start), REFERENCE, "start", start, "a multiple of the sector size")?;
-    check_reference(slot, &ExtentRef::parse_keyed(&slot.key, slot.data)?)
 }
 
 /// The key, the size, and the neighbour.
@@ -112,4 +85,12 @@ pub(super) fn overlap(
         return Ok(());
     }
     Err(Problem::Overlap { item, previous, previous_end, have: slot.key, start })
+}
+
+/// Placed by a tree of its own, which needs its feature.
+pub(super) fn check_raid_stripe(slot: &Slot<'_>) -> Result<(), Problem> {
+    let start = slot.key.objectid.raw();
+    require(slot.rules.is_sector_aligned(start), "raid stripe", "start", start, "a multiple of the sector size")?;
+    let has_tree = slot.rules.incompat.contains(IncompatFlags::RAID_STRIPE_TREE);
+    require(has_tree, "raid stripe", "key type", slot.key.item_type.into(), "none without raid-stripe-tree")
 }

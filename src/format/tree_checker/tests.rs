@@ -5,6 +5,8 @@ use crate::format::testing::{chunk_bytes, fixed_seed, key_bytes, leaf, node, put
 use crate::units::Logical;
 use proptest::prelude::*;
 
+mod kernel;
+
 const NODESIZE: usize = 16384;
 
 fn rules() -> TreeRules {
@@ -15,6 +17,7 @@ fn rules() -> TreeRules {
         incompat: IncompatFlags::SKINNY_METADATA,
         flags: SuperFlags::empty(),
         generation: Generation::new(77),
+        has_unknown_features: false,
     }
 }
 

@@ -12,8 +12,11 @@ use uuid::Uuid;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-const HEADER_MAGIC: [u8; 8] = *b"MTUNDO01";
+const HEADER_MAGIC: [u8; 8] = *b"MTUNDO02";
+/// Of logs without marks.
+pub(super) const EARLIER_MAGIC: [u8; 8] = *b"MTUNDO01";
 const RECORD_MAGIC: [u8; 8] = *b"MTUNDREC";
+const MARK_MAGIC: [u8; 8] = *b"MTUNDEND";
 /// What records and the header are padded to.
 pub(super) const ALIGN_BYTES: usize = ATOM_BYTES;
 /// Of the header: room for the most members that a chunk tree may name, and their paths.
@@ -155,6 +158,47 @@ pub struct Record {
     pub new_atoms: Vec<u64>,
 }
 
+/// What stands behind the last record of a batch, and behind the last batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The batch that ends here; the last one where the log does.
+    pub(super) batch: u64,
+    /// Records up to here.
+    pub(super) records: u64,
+    /// Bytes up to here.
+    pub(super) bytes: u64,
+    /// Nothing follows.
+    pub(super) is_end: bool,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawMark {
+    batch: U64,
+    records: U64,
+    bytes: U64,
+    is_end: u8,
+}
+
+impl Mark {
+    pub(super) fn encode(self) -> Vec<u8> {
+        let raw = RawMark {
+            batch: self.batch.into(),
+            records: self.records.into(),
+            bytes: self.bytes.into(),
+            is_end: self.is_end.into(),
+        };
+        seal(MARK_MAGIC, &[raw.as_bytes()])
+    }
+
+    /// `None` for bytes that are no whole mark.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (raw, _) = RawMark::read_from_prefix(unseal(MARK_MAGIC, bytes)?).ok()?;
+        let (batch, records, bytes) = (raw.batch.get(), raw.records.get(), raw.bytes.get());
+        Some(Self { batch, records, bytes, is_end: raw.is_end == 1 })
+    }
+}
+
 impl LogHeader {
     pub(super) fn encode(&self) -> Vec<u8> {
         let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -270,6 +314,7 @@ pub(super) fn sealed_bytes(prefix: &[u8]) -> Option<usize> {
     let most = match prefix.magic {
         HEADER_MAGIC => MAX_HEADER_BYTES,
         RECORD_MAGIC => 2 * MAX_RECORD_BYTES,
+        MARK_MAGIC => ALIGN_BYTES,
         _ => return None,
     };
     let length = prefix.length.get() as usize;

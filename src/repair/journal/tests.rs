@@ -4,6 +4,7 @@ use super::*;
 use crate::units::{DeviceId, DevicePhysical, Generation, Physical};
 use proptest::prelude::*;
 use std::io::Cursor;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
@@ -33,20 +34,38 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// A log of two batches, and where each record starts.
-fn log() -> (Vec<u8>, Vec<usize>, Vec<Record>) {
-    let records = vec![
-        record(0, noise(4096), vec![]),
-        record(4096, vec![3; 65536], vec![]),
-        record(1 << 20, noise(8192), vec![1]),
-    ];
-    let mut bytes = header().encode();
-    let mut starts = Vec::new();
-    for (record, batch) in records.iter().zip([1, 1, 2]) {
-        starts.push(bytes.len());
-        bytes.extend(record.encode(batch));
+/// Keeps what is appended where the test can see it.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl LogStore for Shared {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(())
     }
-    (bytes, starts, records)
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn records() -> Vec<Record> {
+    vec![record(0, noise(4096), vec![]), record(4096, vec![3; 65536], vec![]), record(1 << 20, noise(8192), vec![1])]
+}
+
+/// A whole log of two batches, and where each batch ends, with its header as the first.
+fn log() -> (Vec<u8>, Vec<usize>, Vec<Record>) {
+    let (store, records) = (Shared::default(), records());
+    let mut journal = Journal::start(Box::new(store.clone()), &header()).unwrap();
+    let len = || store.0.lock().unwrap().len();
+    let mut ends = vec![len()];
+    for batch in [&records[..2], &records[2..]] {
+        journal.log(batch).unwrap();
+        ends.push(len());
+    }
+    journal.finish().unwrap();
+    let bytes = store.0.lock().unwrap().clone();
+    (bytes, ends, records)
 }
 
 #[test]
@@ -61,10 +80,24 @@ fn nothing_is_known_of_what_cannot_be_read() {
 fn what_is_logged_is_read_back() {
     let (bytes, _, records) = log();
     let mut reader = LogReader::open(Cursor::new(bytes)).unwrap();
-    assert_eq!((reader.header(), reader.len(), reader.is_cut()), (&header(), 3, false));
-    let read: Vec<_> = (0..3).map(|number| reader.record(number).unwrap()).collect();
-    assert_eq!(read.iter().map(|(_, batch)| *batch).collect::<Vec<_>>(), [1, 1, 2]);
-    assert_eq!(read.into_iter().map(|(record, _)| record).collect::<Vec<_>>(), records);
+    assert_eq!((reader.header(), reader.len(), reader.end()), (&header(), 3, LogEnd::Whole));
+    assert_eq!(reader.records(0..3).unwrap(), records);
+    assert_eq!(reader.record(1).unwrap(), records[1]);
+    // One batch at a time, newest first, and no more bytes than asked for.
+    assert_eq!([3, 2, 1, 0].map(|end| reader.start_of_chunk(end, 1 << 20)), [2, 0, 0, 0]);
+    assert_eq!([2, 1].map(|end| reader.start_of_chunk(end, 1000)), [1, 0]);
+}
+
+#[test]
+fn a_log_without_batches_is_an_empty_log() {
+    let store = Shared::default();
+    Journal::start(Box::new(store.clone()), &header()).unwrap().finish().unwrap();
+    let bytes = store.0.lock().unwrap().clone();
+    let reader = LogReader::open(Cursor::new(bytes)).unwrap();
+    assert_eq!((reader.is_empty(), reader.end()), (true, LogEnd::Whole));
+    assert!(matches!(LogReader::open(Cursor::new(Vec::new())), Err(LogError::Empty)));
+    let mut none = Journal::on_demand(&header(), Box::new(|| panic!("made for nothing")));
+    none.finish().unwrap();
 }
 
 #[test]
@@ -75,30 +108,47 @@ fn old_bytes_that_are_all_the_same_take_no_room() {
 }
 
 #[test]
-fn a_log_that_ends_anywhere_has_the_records_before() {
-    let (bytes, starts, _) = log();
-    for end in (starts[0]..bytes.len()).step_by(100) {
+fn a_log_that_ends_anywhere_has_the_batches_before_and_says_that_it_is_cut() {
+    let (bytes, ends, _) = log();
+    for end in (ends[0]..bytes.len()).step_by(100).chain(ends.iter().copied()) {
         let reader = LogReader::open(Cursor::new(bytes[..end].to_vec())).unwrap();
-        let whole = starts.iter().skip(1).filter(|start| **start <= end).count();
-        assert_eq!(reader.len(), whole, "cut at {end}");
-        assert_eq!(reader.is_cut(), !starts.contains(&end), "cut at {end}");
+        let whole = ends.iter().skip(1).zip([2, 3]).filter(|(at, _)| **at <= end).map(|(_, records)| records).max();
+        assert_eq!(reader.len(), whole.unwrap_or(0), "cut at {end}");
+        let expect = |how| if ends.contains(&end) { how == LogEnd::Open } else { matches!(how, LogEnd::Broken { .. }) };
+        assert!(expect(reader.end()), "cut at {end}: {:?}", reader.end());
     }
     assert!(matches!(LogReader::open(Cursor::new(bytes[..100].to_vec())), Err(LogError::NotALog)));
 }
 
 #[test]
-fn a_broken_record_before_a_later_batch_is_damage() {
-    let records = [1, 2, 3].map(|nth| record(nth << 20, noise(4096), vec![]));
-    let mut bytes = header().encode();
-    let first = bytes.len() as u64;
-    for (record, batch) in records.iter().zip(1..) {
-        bytes.extend(record.encode(batch));
+fn a_bit_that_is_turned_anywhere_is_told() {
+    let (bytes, ends, _) = log();
+    for at in (0..bytes.len()).step_by(97).chain(ends).chain([bytes.len() - 1, bytes.len() - 400]) {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 0x10;
+        if let Ok(reader) = LogReader::open(Cursor::new(bytes)) {
+            assert_ne!(reader.end(), LogEnd::Whole, "byte {at}");
+        }
     }
-    bytes[first as usize + 600] ^= 1;
+}
+
+#[test]
+fn what_is_behind_the_end_or_missing_within_is_damage() {
+    let (bytes, ends, _) = log();
+    let is_damaged = |bytes| matches!(LogReader::open(Cursor::new(bytes)), Err(LogError::Damaged { .. }));
+    assert!(is_damaged([&bytes[..], &[0; 512]].concat()));
+    assert!(is_damaged([&bytes[..ends[0]], &bytes[ends[1]..]].concat()), "the first batch is gone");
+    assert!(is_damaged([&bytes[..ends[1]], &bytes[ends[2]..]].concat()), "the last batch is gone");
+}
+
+#[test]
+fn a_broken_record_before_a_later_batch_is_damage() {
+    let (mut bytes, ends, _) = log();
+    bytes[ends[0] + 600] ^= 1;
     let Err(LogError::Damaged { at, next }) = LogReader::open(Cursor::new(bytes)).map(|_| ()) else {
         panic!("a damaged log was taken");
     };
-    assert!(at == first && next > first);
+    assert!(at == ends[0] as u64 && next > at);
 }
 
 #[test]

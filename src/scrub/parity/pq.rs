@@ -109,7 +109,10 @@ impl RowJudge<'_> {
                 Evidence::None => stale_evidence(&wrong_beside, parity.missed),
                 stale => stale,
             },
-            repair: if decided { RepairState::Possible } else { RepairState::Undecidable },
+            repair: self.bench.prospect_on(
+                parity.column.place.devid,
+                if decided { RepairState::Possible } else { RepairState::Undecidable },
+            ),
             ..self.parity_finding(parity, *unreadable)
         };
         if decided && self.bench.mending.is_some() {

@@ -214,10 +214,8 @@ impl<'a> RowJudge<'a> {
 
     /// What there is to say of a column on a member that missed transactions.
     pub(super) fn staleness(&self, column: &Column) -> Evidence {
-        match (self.bench.standing)(column.place.devid) {
-            Some(Standing::Stale { have, newest }) => Evidence::Stale { have, newest },
-            _ => Evidence::None,
-        }
+        let behind = (self.bench.standing)(column.place.devid).and_then(Standing::behind);
+        behind.map_or(Evidence::None, |(have, newest)| Evidence::Stale { have, newest })
     }
 }
 

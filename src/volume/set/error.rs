@@ -123,6 +123,12 @@ pub enum SetWarning {
         /// The last transaction of the set.
         expect: Generation,
     },
+    /// A device is being filled by a device replace that has not finished: no member yet. It is not used.
+    #[error("{path}: is the target of a device replace that has not finished, no member yet, not used", path = .path.display())]
+    ReplaceTarget {
+        /// The device.
+        path: PathBuf,
+    },
     /// A device of the chunk tree was not given.
     #[error("devid {devid} with uuid {uuid} is missing")]
     Missing {
