@@ -75,13 +75,12 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overf
         }
     };
     let compared = tally.unsummed_bytes.saturating_sub(tally.uncompared_bytes);
-    let unsummed = ("byte of data has", "bytes of data have");
-    count(compared, unsummed, "no checksum: their copies were compared with each other, no more");
+    let units = ("byte of data has", "bytes of data have");
+    count(compared, units, "no checksum: their copies were compared with each other, no more");
     let alone = "no checksum and one copy that is there: they were read, and nothing tells whether they are right";
-    count(tally.uncompared_bytes, unsummed, alone);
-    let beyond = "a generation beyond the super block's: it was not held against the blocks";
-    let items = ("extent item of a tree block names", "extent items of tree blocks name");
-    count(tally.beyond_newest, items, beyond);
+    count(tally.uncompared_bytes, units, alone);
+    let units = ("extent item of a tree block names", "extent items of tree blocks name");
+    count(tally.beyond_newest, units, "a generation beyond the super block's: it was not held against the blocks");
     // What an interrupted run did not come to look like sums without extents.
     let orphan_sums = if status == Status::Finished { tally.orphan_sums } else { 0 };
     count(
@@ -90,8 +89,8 @@ pub(super) fn of_tally(tally: &Tally, fs: &Filesystem, status: Status, had_overf
         "a checksum but no extent: left over, no damage to data",
     );
     let units = ("full stripe holds", "full stripes hold");
-    count(tally.unjudged_parity, units, "something that is lost: the parity was not judged");
-    count(tally.ignored_extents, ("extent item makes", "extent items make"), "no sense, passed over");
+    count(tally.unjudged_parity, units, "something that is lost: their parity was not judged");
+    count(tally.ignored_extents, ("extent item makes", "extent items make"), "no sense and were passed over");
     notes.extend(tally.marks.sentences());
     if had_overflow {
         notes.push("too many tree blocks to remember: first keys were not held against the parents".to_owned());
