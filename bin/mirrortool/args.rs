@@ -1,6 +1,8 @@
 //! What may be typed. Nothing here is opened, combined or defaulted beyond what clap does; commands do that.
 
-use crate::commands::{completions, layout_bench, man, policy_bench, readahead_bench, repair, run, scrub, show};
+use crate::commands::{
+    completions, extract, layout_bench, man, policy_bench, readahead_bench, repair, run, scrub, show,
+};
 use clap::{Parser, Subcommand};
 
 /// Scrubs, repairs and measures btrfs file systems that are not mounted.
@@ -16,6 +18,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Scrub(scrub::Args),
     Repair(repair::Args),
+    Extract(extract::Args),
     Show(show::Args),
     PolicyBench(policy_bench::Args),
     LayoutBench(layout_bench::Args),

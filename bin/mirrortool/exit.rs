@@ -78,6 +78,15 @@ pub(crate) fn of_error(error: &anyhow::Error, failed: Code) -> Code {
     }
 }
 
+/// The exit code of an extraction. What is damaged outweighs that the run was cut short.
+pub(crate) fn of_extraction(status: Status, is_all_there: bool) -> Code {
+    match (is_all_there, status) {
+        (false, _) => UNCORRECTABLE,
+        (true, Status::Interrupted) => INTERRUPTED,
+        (true, Status::Finished) => GOOD,
+    }
+}
+
 /// The code of a command that could not be performed, in fsck's way.
 pub(crate) const FAILED_AS_FSCK: Code = Code(8);
 /// The code of wrong usage, in fsck's way.

@@ -13,6 +13,7 @@ mod exit;
 mod finding_file;
 mod job_outcome;
 mod jobs;
+mod manifest;
 mod options;
 mod output;
 mod outputs;
@@ -63,6 +64,7 @@ fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Scrub(args) => commands::scrub::run(&args, utc_offset),
         Command::Repair(args) => commands::repair::run(&args, utc_offset),
+        Command::Extract(args) => commands::extract::run(&args, utc_offset),
         Command::Show(args) => commands::show::run(&args),
         Command::PolicyBench(args) => commands::policy_bench::run(&args),
         Command::LayoutBench(args) => commands::layout_bench::run(&args),

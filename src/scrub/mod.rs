@@ -9,6 +9,7 @@ mod ahead;
 mod allocation;
 mod compare;
 mod contradictions;
+mod decompress;
 mod dispatch;
 pub mod earlier;
 mod engine;
@@ -37,7 +38,6 @@ mod stale;
 mod still;
 mod stray;
 mod stream;
-mod sums;
 mod supers;
 pub mod tally;
 mod unlisted;
@@ -67,6 +67,8 @@ pub struct ScrubOptions {
     pub limit_bytes_per_second: Option<u64>,
     /// How the trees that say what to read are read themselves.
     pub readahead: ReadaheadMode,
+    /// Whether compressed extents are unpacked.
+    pub decompress: bool,
 }
 
 impl Default for ScrubOptions {
@@ -78,6 +80,7 @@ impl Default for ScrubOptions {
             selection: Selection::default(),
             limit_bytes_per_second: None,
             readahead: ReadaheadMode::default(),
+            decompress: false,
         }
     }
 }

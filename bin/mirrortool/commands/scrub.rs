@@ -33,6 +33,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", help_heading = "Window", value_parser = parse_duration)]
     time_limit: Option<Duration>,
 
+    /// Also unpack every compressed extent whose checksums are right, and tell of those that do not unpack
+    #[arg(long, help_heading = "Selection", conflicts_with = "repair")]
+    decompress: bool,
+
     #[command(flatten)]
     selection: SelectionOptions,
 
@@ -125,6 +129,7 @@ pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Co
         selection,
         limit_bytes_per_second: args.selection.limit,
         readahead: args.readahead.readahead,
+        decompress: args.decompress,
     };
     let observer = FindingFile::open(args.findings.as_deref(), &keeper)?;
     let progress = Progress::default();
