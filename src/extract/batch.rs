@@ -84,7 +84,7 @@ impl Shared<'_> {
     pub(super) fn take_out(self, job: &Job<'_>) -> Result<Option<Done>, ExtractError> {
         let there = match folder::stat(job.folder.as_fd(), &job.name) {
             Ok(there) => there,
-            Err(error) => return self.failed(job, error),
+            Err(error) => return failed(job, error),
         };
         match there {
             None => self.write(job),
@@ -96,7 +96,7 @@ impl Shared<'_> {
                     return Ok(Some(self.there(job, entry)));
                 }
                 match folder::open_file(job.folder.as_fd(), &job.name).filter(|_| is_like_it) {
-                    Some(file) => self.compare(job, &file),
+                    Some(file) => Ok(self.compare(job, &file)),
                     None => Ok(Some(not_written(job, Trouble::InTheWay))),
                 }
             }
@@ -109,31 +109,31 @@ impl Shared<'_> {
     }
 
     /// A file of this name and size is there and no manifest knows it: an earlier run may have been killed.
-    fn compare(self, job: &Job<'_>, file: &File) -> Result<Option<Done>, ExtractError> {
+    fn compare(self, job: &Job<'_>, file: &File) -> Option<Done> {
         let mut sink = Sink::Compare(file, true);
         let streamed = match self.stream(job, &mut sink) {
             Ok(streamed) => streamed,
-            Err(Stop::Cancelled) => return Ok(None),
-            Err(Stop::Io(_)) => return Ok(Some(not_written(job, Trouble::InTheWay))),
+            Err(Stop::Cancelled) => return None,
+            Err(Stop::Io(_)) => return Some(not_written(job, Trouble::InTheWay)),
         };
         let is_same = matches!(sink, Sink::Compare(_, true));
         let entry = self.judged(job, streamed, false);
-        Ok(Some(match entry.state {
+        Some(match entry.state {
             EntryState::Damaged => Done { entry, name: None, was_there: true, bytes_written: 0, refused: 0 },
             _ if is_same => self.there(job, entry),
             _ => not_written(job, Trouble::InTheWay),
-        }))
+        })
     }
 
     fn write(self, job: &Job<'_>) -> Result<Option<Done>, ExtractError> {
         let pending = match Pending::create(job.folder.as_fd()) {
             Ok(pending) => pending,
-            Err(error) => return self.failed(job, error),
+            Err(error) => return failed(job, error),
         };
         let streamed = match self.stream(job, &mut Sink::Write(pending.file())) {
             Ok(streamed) => streamed,
             Err(Stop::Cancelled) => return Ok(None),
-            Err(Stop::Io(error)) => return self.failed(job, error),
+            Err(Stop::Io(error)) => return failed(job, error),
         };
         let bytes_written = streamed.bytes;
         let (attributes, is_lossy) = job.subvolume.attributes(job.inode);
@@ -143,7 +143,7 @@ impl Shared<'_> {
             return Ok(Some(Done { entry, name: None, was_there: false, bytes_written: 0, refused: 0 }));
         }
         if let Err(error) = fs::ftruncate(pending.file(), job.item.size) {
-            return self.failed(job, error);
+            return failed(job, error);
         }
         let refused = attributes::set(pending.file().as_fd(), &job.item, &attributes);
         let name = if is_damaged { [&job.name, &b".damaged"[..]].concat() } else { job.name.to_vec() };
@@ -153,7 +153,7 @@ impl Shared<'_> {
             Err(Errno::EXIST) if is_damaged => {
                 Ok(Some(Done { entry, name: Some(name), was_there: true, bytes_written: 0, refused: 0 }))
             }
-            Err(error) => self.failed(job, error),
+            Err(error) => failed(job, error),
         }
     }
 
@@ -165,15 +165,7 @@ impl Shared<'_> {
             None => EntryState::Whole,
         };
         let sha256 = trouble.is_none().then(|| streamed.hash.finalize().into());
-        Entry { state, trouble, sha256, ..job.entry.clone() }
-    }
-
-    fn failed(self, job: &Job<'_>, error: Errno) -> Result<Option<Done>, ExtractError> {
-        if folder::is_fatal(error) {
-            let path = crate::owners::printable(&job.entry.path);
-            return Err(ExtractError::Write { path, source: io::Error::from(error) });
-        }
-        Ok(Some(not_written(job, folder::trouble(error))))
+        Entry { sha256, state, trouble, ..job.entry.clone() }
     }
 
     /// Reads a file from its start to its end, or to the first damage where nobody wants what follows.
@@ -273,6 +265,14 @@ fn worse(one: Option<Trouble>, other: Option<Trouble>) -> Option<Trouble> {
         (Some(Trouble::Sectors(_)), Some(other)) => Some(other),
         (one, other) => one.or(other),
     }
+}
+
+fn failed(job: &Job<'_>, error: Errno) -> Result<Option<Done>, ExtractError> {
+    if folder::is_fatal(error) {
+        let path = crate::owners::printable(&job.entry.path);
+        return Err(ExtractError::Write { path, source: io::Error::from(error) });
+    }
+    Ok(Some(not_written(job, folder::trouble(error))))
 }
 
 fn not_written(job: &Job<'_>, why: Trouble) -> Done {

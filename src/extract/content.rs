@@ -100,7 +100,7 @@ impl<'f> Segments<'f> {
         None
     }
 
-    fn from_item(&mut self) -> Option<Segment> {
+    fn next_item(&mut self) -> Option<Segment> {
         let found = self.cursor.item();
         let found = found.filter(|(key, _)| (key.objectid, key.item_type) == (self.inode, key_type::EXTENT_DATA));
         let Some((key, bytes)) = found else { return self.gap(self.size) };
@@ -183,7 +183,7 @@ impl<'f> Segments<'f> {
             && numbers.iter().all(|number| number.is_multiple_of(sectorsize))
     }
 
-    fn from_current(&mut self) -> Option<Segment> {
+    fn next_of_current(&mut self) -> Option<Segment> {
         let (from, end) = self.current?;
         let to = end.min(self.at.saturating_add(SEGMENT_BYTES));
         let len_bytes = to.saturating_sub(self.at);
@@ -197,7 +197,7 @@ impl Iterator for Segments<'_> {
 
     fn next(&mut self) -> Option<Segment> {
         while self.at < self.size {
-            let segment = if self.current.is_some() { self.from_current() } else { self.from_item() };
+            let segment = if self.current.is_some() { self.next_of_current() } else { self.next_item() };
             if segment.is_some() {
                 return segment;
             }
@@ -227,12 +227,11 @@ pub(super) fn prepare(fs: &Filesystem, item: &InodeItem, segment: Segment) -> Pr
             let mut packed = vec![0; disk_bytes];
             prepared.read(fs, item, disk, &mut packed);
             let need = skip_bytes as u64 + len_bytes;
-            match unpack_extent(codec, &packed, sectorsize, need) {
-                Ok(mut bytes) => bytes.split_off(skip_bytes.min(bytes.len())),
-                Err(_) => {
-                    prepared.trouble.get_or_insert(Trouble::Decompression);
-                    vec![0; len_bytes as usize]
-                }
+            if let Ok(mut bytes) = unpack_extent(codec, &packed, sectorsize, need) {
+                bytes.split_off(skip_bytes.min(bytes.len()))
+            } else {
+                prepared.trouble.get_or_insert(Trouble::Decompression);
+                vec![0; len_bytes as usize]
             }
         }
     };

@@ -144,6 +144,8 @@ pub struct ExtractOutcome {
     pub duration: Duration,
     /// Numbers of entries and bytes.
     pub counts: Counts,
+    /// The trees are those of an older generation: what was written since is not known.
+    pub is_old: bool,
     /// The first that are damaged or not there.
     pub troubled: Vec<(Vec<u8>, Trouble)>,
     /// What an administrator should know beside it, one lowercase line each.
@@ -185,6 +187,6 @@ impl ExtractOutcome {
     /// Whether all that was asked for is there and nothing of it is damaged.
     pub fn is_all_there(&self) -> bool {
         let Counts { damaged, not_written, unmatched_patterns, .. } = self.counts;
-        damaged == 0 && not_written == 0 && unmatched_patterns == 0
+        !self.is_old && damaged == 0 && not_written == 0 && unmatched_patterns == 0
     }
 }

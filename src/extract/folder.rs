@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// Makes the names of files that are not complete different.
+static NEXT_PARTIAL: AtomicU64 = AtomicU64::new(0);
+
 /// A folder of the user's.
 #[derive(Debug)]
 pub struct Folder {
@@ -38,7 +41,7 @@ impl Folder {
     }
 
     pub(super) fn top(&self) -> io::Result<OwnedFd> {
-        Ok(self.fd.try_clone()?)
+        self.fd.try_clone()
     }
 
     /// Asks that all that was written gets to stable storage.
@@ -108,8 +111,7 @@ impl<'a> Pending<'a> {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS) => {}
             Err(error) => return Err(error),
         }
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT_PARTIAL.fetch_add(1, Ordering::Relaxed);
         let name = format!(".mirrortool-partial-{}-{number}", std::process::id()).into_bytes();
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = fs::openat(folder, &name[..], flags, mode)?;

@@ -110,13 +110,14 @@ impl<'f> Subvolume<'f> {
     }
 
     /// Whether subvolume `child` has this name here. The entry that a snapshot keeps of it is an empty folder.
-    pub(super) fn holds_subvolume(&self, child: ObjectId, parent: ObjectId, name: &[u8]) -> bool {
+    pub(super) fn holds_subvolume(&self, child: ObjectId, parent: ObjectId, name: &[u8]) -> Result<bool, Trouble> {
         let mut cursor = Cursor::new(self.fs, self.fs.roots().root);
         let key = Key::new(self.id().raw(), key_type::ROOT_REF, child.raw());
         cursor.seek(&key);
         let found = cursor.item().filter(|(found, _)| *found == key);
         let found = found.and_then(|(_, bytes)| RootRef::parse(bytes).ok());
-        found.is_some_and(|found| found.dirid == parent && found.name == name)
+        let is_it = found.is_some_and(|found| found.dirid == parent && found.name == name);
+        if !is_it && is_lossy(&mut cursor, &key, &key) { Err(Trouble::NamesLost) } else { Ok(is_it) }
     }
 
     /// All extended attributes of an inode, and whether some are lost.

@@ -15,6 +15,7 @@ use crate::owners::printable;
 use crate::scrub::outcome::Status;
 use crate::scrub::{Progress, describe};
 use crate::units::ObjectId;
+use crate::volume::Chunk;
 use rayon::prelude::*;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{self, AtFlags, FileType, Mode};
@@ -49,7 +50,7 @@ pub fn extract(
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(ExtractError::Threads)?;
     let subvolumes: HashMap<ObjectId, LiveSubvolume> =
         fs.live_subvolumes().into_iter().map(|live| (live.root.id, live)).collect();
-    let used = fs.block_groups().into_iter().filter(|g| fs.chunks().lookup(g.start).is_ok_and(|c| c.holds_data()));
+    let used = fs.block_groups().into_iter().filter(|g| fs.chunks().lookup(g.start).is_ok_and(Chunk::holds_data));
     let used = used.filter_map(|group| group.used_bytes).fold(0, u64::saturating_add);
     progress.bytes_total.store(used, Ordering::Relaxed);
     let mut walk = Walk {
@@ -84,6 +85,7 @@ pub fn extract(
         duration: clock.elapsed(),
         notes: walk.notes(),
         counts: walk.counts,
+        is_old: walk.shared.is_old,
         troubled: walk.troubled,
     })
 }
@@ -315,8 +317,10 @@ impl<'a> Walk<'a> {
         name: &Name,
     ) -> Option<Result<LiveSubvolume, Trouble>> {
         let id = name.location.objectid;
-        if !subvolume.holds_subvolume(id, parent, &name.name) {
-            return None;
+        match subvolume.holds_subvolume(id, parent, &name.name) {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(why) => return Some(Err(why)),
         }
         if self.stack.iter().any(|level| level.subvolume.id() == id) {
             return Some(Err(Trouble::NameContradicts));
@@ -348,12 +352,14 @@ impl<'a> Walk<'a> {
         }
         let Some(parent) = self.make_folders()? else { return Ok(()) };
         match folder::make_folder(parent.as_fd(), name) {
-            Ok(_) => {
+            Ok(fd) => {
+                let mode = Mode::from_raw_mode(0o755);
+                self.counts.attributes_refused += u64::from(fs::fchmod(&fd, mode).is_err());
                 self.counts.directories += 1;
                 self.unsynced.push(entry);
                 Ok(())
             }
-            Err(error) => self.not_made(entry, error),
+            Err(error) => self.not_made(&entry, error),
         }
     }
 
@@ -372,7 +378,7 @@ impl<'a> Walk<'a> {
                         let entry = level.entry.clone();
                         self.stack.truncate(nth);
                         let error = failed.and_then(Result::err).unwrap_or(Errno::NOENT);
-                        return self.not_made(entry, error).map(|()| None);
+                        return self.not_made(&entry, error).map(|()| None);
                     }
                 }
             }
@@ -381,12 +387,12 @@ impl<'a> Walk<'a> {
         Ok(parent)
     }
 
-    fn not_made(&mut self, entry: Entry, error: Errno) -> Result<(), ExtractError> {
+    fn not_made(&mut self, entry: &Entry, error: Errno) -> Result<(), ExtractError> {
         if folder::is_fatal(error) {
             let path = printable(&entry.path);
             return Err(ExtractError::Write { path, source: io::Error::from(error) });
         }
-        self.not_written(&entry, folder::trouble(error));
+        self.not_written(entry, folder::trouble(error));
         Ok(())
     }
 
@@ -415,7 +421,7 @@ impl<'a> Walk<'a> {
                     return Ok(());
                 }
             }
-            Err(error) => return self.not_made(entry, error),
+            Err(error) => return self.not_made(&entry, error),
         }
         self.counts.symlinks += 1;
         self.unsynced.push(entry);
@@ -455,7 +461,7 @@ impl<'a> Walk<'a> {
                 self.counts.special_refused += 1;
                 return Ok(());
             }
-            Err(error) => return self.not_made(entry, error),
+            Err(error) => return self.not_made(&entry, error),
         }
         self.counts.special += 1;
         self.unsynced.push(entry);
@@ -513,7 +519,9 @@ impl<'a> Walk<'a> {
             self.other_name(name)?;
         }
         if !self.shared.progress.is_cancelled() {
-            folders.into_iter().for_each(|level| self.finish(level));
+            for level in folders {
+                self.finish(level);
+            }
         }
         if self.unsynced.len() >= MAX_UNSYNCED || self.synced.elapsed() >= SYNC_INTERVAL {
             self.sync()?;
@@ -589,7 +597,7 @@ impl<'a> Walk<'a> {
                 self.add_file(entry);
                 Ok(())
             }
-            Err(error) if folder::is_fatal(error) => self.not_made(entry, error),
+            Err(error) if folder::is_fatal(error) => self.not_made(&entry, error),
             // Where it cannot be linked it is taken out once more.
             Err(_) => self.again(&job),
         }

@@ -221,7 +221,7 @@ pub fn write_extract_text(outcome: &ExtractOutcome, utc_offset: UtcOffset, out: 
     }
     let more = (counts.damaged + counts.not_written).saturating_sub(outcome.troubled.len().min(LISTED) as u64);
     if more > 0 {
-        writeln!(out, "and {} more; the manifest lists what is damaged", more)?;
+        writeln!(out, "and {more} more; the manifest lists what is damaged")?;
     }
     if counts.unmatched_patterns > 0 {
         writeln!(out, "{} matched nothing", human::count(counts.unmatched_patterns, "pattern"))?;
