@@ -69,7 +69,7 @@ fn assert_all_there(name: &str, to: &Path) {
 /// Nothing is called whole that is not.
 fn assert_no_lie(name: &str, to: &Path, run: &Run, what: &str) {
     let (sums, manifest) = (sums(name), manifest(to));
-    for (path, line) in manifest.iter().filter(|(_, line)| line["type"] == "file" && line["state"] == "whole") {
+    for (path, _) in manifest.iter().filter(|(_, line)| line["type"] == "file" && line["state"] == "whole") {
         assert_eq!(sums.get(path), Some(&sha256(&to.join(path))), "{what}: {path}");
     }
     if run.exit == 0 {

@@ -19,6 +19,9 @@ _mirrortool() {
             mirrortool,completions)
                 cmd="mirrortool__subcmd__completions"
                 ;;
+            mirrortool,extract)
+                cmd="mirrortool__subcmd__extract"
+                ;;
             mirrortool,help)
                 cmd="mirrortool__subcmd__help"
                 ;;
@@ -48,6 +51,9 @@ _mirrortool() {
                 ;;
             mirrortool__subcmd__help,completions)
                 cmd="mirrortool__subcmd__help__subcmd__completions"
+                ;;
+            mirrortool__subcmd__help,extract)
+                cmd="mirrortool__subcmd__help__subcmd__extract"
                 ;;
             mirrortool__subcmd__help,help)
                 cmd="mirrortool__subcmd__help__subcmd__help"
@@ -89,7 +95,7 @@ _mirrortool() {
 
     case "${cmd}" in
         mirrortool)
-            opts="-h -V --help --version scrub repair show policy-bench layout-bench readahead-bench run completions man help"
+            opts="-h -V --help --version scrub repair extract show policy-bench layout-bench readahead-bench run completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -116,8 +122,66 @@ _mirrortool() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mirrortool__subcmd__extract)
+            opts="-c -n -q -h -V --degraded --io-engine --to --subvolume --path --with-damaged --no-snapshots --manifest --io-class --io-level --nice --format --quiet --no-progress --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --io-engine)
+                    COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --subvolume)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --manifest)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-class)
+                    COMPREPLY=($(compgen -W "realtime best-effort idle" -- "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -W "realtime best-effort idle" -- "${cur}"))
+                    return 0
+                    ;;
+                --io-level)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nice)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mirrortool__subcmd__help)
-            opts="scrub repair show policy-bench layout-bench readahead-bench run completions man help"
+            opts="scrub repair extract show policy-bench layout-bench readahead-bench run completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -131,6 +195,20 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__help__subcmd__completions)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mirrortool__subcmd__help__subcmd__extract)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -449,7 +527,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__repair)
-            opts="-y -d -R -q -h -V --degraded --io-engine --yes --undo-log --no-undo-log --prefer-devid --majority --salvage --verify --dry-run --from --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version undo"
+            opts="-y -d -R -q -h -V --degraded --io-engine --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --dry-run --from --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version undo"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -543,7 +621,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__scrub)
-            opts="-y -c -n -d -R -q -h -V --degraded --io-engine --threads --time-limit --only --coverage --devid --since-generation --since-last --errors-from --sample --limit --state --no-state --resume --continue --repair --yes --undo-log --no-undo-log --prefer-devid --majority --salvage --verify --readahead --read-policy --io-class --io-level --nice --findings --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
+            opts="-y -c -n -d -R -q -h -V --degraded --io-engine --threads --time-limit --decompress --only --coverage --devid --since-generation --since-last --errors-from --sample --limit --state --no-state --resume --continue --repair --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --readahead --read-policy --io-class --io-level --nice --findings --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

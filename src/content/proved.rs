@@ -23,6 +23,8 @@ pub enum Fault {
     CopiesDiffer,
     /// There is no checksum, and the only copies are on a member that missed transactions.
     Stale,
+    /// There is no checksum, and what is known of its chunk does not agree.
+    Doubtful,
     /// The part of the checksum tree that should have its checksum is lost.
     SumsLost,
 }

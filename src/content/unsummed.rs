@@ -42,6 +42,7 @@ impl Comparison<'_> {
             (None, Some(_)) => Fault::Stale,
             (None, None) => Fault::Missing,
         };
+        let is_doubtful = self.fs.chunks().lookup(at).is_ok_and(|chunk| self.fs.knowledge().doubts(chunk));
         let mut seen = vec![false; sectors];
         let mut differ = vec![false; sectors];
         for copy in voters() {
@@ -65,7 +66,9 @@ impl Comparison<'_> {
             let is_seen = seen.get(nth).copied().unwrap_or_default();
             let range = nth * self.sector..(nth + 1) * self.sector;
             let is_there = is_seen || buf.get_mut(range).is_some_and(|to| self.rebuild(here, to));
-            if differ.get(nth).copied().unwrap_or_default() {
+            if is_doubtful {
+                reading.bad.push(BadSector { at: here, fault: Fault::Doubtful });
+            } else if differ.get(nth).copied().unwrap_or_default() {
                 reading.bad.push(BadSector { at: here, fault: Fault::CopiesDiffer });
             } else if is_there {
                 reading.unsummed_sectors += 1;

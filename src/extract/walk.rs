@@ -1,13 +1,16 @@
 //! The walk: folder by folder from the top of what was asked for, into subvolumes too. Files are gathered and taken out in
 //! batches, in the order in which they lie on the devices; folders get their attributes when all in them is done.
 
-use super::batch::{Done, Job, LARGE_BYTES, Shared, kind_of};
+mod finish;
+mod place;
+
+use super::batch::{Job, Shared, kind_of};
 use super::content::Segments;
 use super::entry::{Counts, Entry, EntryKind, EntryState, ExtractOutcome, FileVersion, Trouble};
-use super::folder::{self, Folder};
+use super::folder::Folder;
 use super::selection::Match;
 use super::tree::{Listing, Name, Subvolume, is_possible_name};
-use super::{ExtractError, ExtractOptions, Observer, attributes};
+use super::{ExtractError, ExtractOptions, Observer};
 use crate::filesystem::{Filesystem, LiveSubvolume};
 use crate::format::items::InodeItem;
 use crate::format::types::{key_type, object};
@@ -16,10 +19,7 @@ use crate::scrub::outcome::Status;
 use crate::scrub::{Progress, describe};
 use crate::units::ObjectId;
 use crate::volume::Chunk;
-use rayon::prelude::*;
-use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{self, AtFlags, FileType, Mode};
-use rustix::io::Errno;
+use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub fn extract(
     let used = used.filter_map(|group| group.used_bytes).fold(0, u64::saturating_add);
     progress.bytes_total.store(used, Ordering::Relaxed);
     let mut walk = Walk {
-        shared: Shared { fs, options, progress, is_old: !fs.lost_roots().is_empty() },
+        shared: Shared { fs, options, progress, is_old: fs.knowledge().is_older() || !fs.lost_roots().is_empty() },
         folder,
         observer,
         pool,
@@ -333,153 +333,6 @@ impl<'a> Walk<'a> {
         Some(live.ok_or(Trouble::InodeLost))
     }
 
-    /// As the kernel shows the place of a subvolume in a snapshot of its parent.
-    fn empty_folder(
-        &mut self,
-        subvolume: &Subvolume<'a>,
-        path: Vec<u8>,
-        name: &[u8],
-        is_wanted: bool,
-    ) -> Result<(), ExtractError> {
-        if !is_wanted {
-            return Ok(());
-        }
-        let mut entry = self.entry(subvolume, ObjectId::default(), path, None);
-        entry.kind = EntryKind::Directory;
-        if !is_possible_name(name) {
-            self.tell(entry, Trouble::NameRefused);
-            return Ok(());
-        }
-        let Some(parent) = self.make_folders()? else { return Ok(()) };
-        match folder::make_folder(parent.as_fd(), name) {
-            Ok(fd) => {
-                let mode = Mode::from_raw_mode(0o755);
-                self.counts.attributes_refused += u64::from(fs::fchmod(&fd, mode).is_err());
-                self.counts.directories += 1;
-                self.unsynced.push(entry);
-                Ok(())
-            }
-            Err(error) => self.not_made(&entry, error),
-        }
-    }
-
-    /// Makes the folders of the stack that are not there yet; the last of them, or `None` where one cannot be made: then
-    /// nothing below it is walked.
-    fn make_folders(&mut self) -> Result<Option<Arc<OwnedFd>>, ExtractError> {
-        let mut parent: Option<Arc<OwnedFd>> = None;
-        for nth in 0..self.stack.len() {
-            let Some(level) = self.stack.get_mut(nth) else { break };
-            if level.fd.is_none() {
-                let name = level.entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-                let made = parent.as_ref().map(|parent| folder::make_folder(parent.as_fd(), name));
-                match made {
-                    Some(Ok(fd)) => level.fd = Some(Arc::new(fd)),
-                    failed => {
-                        let entry = level.entry.clone();
-                        self.stack.truncate(nth);
-                        let error = failed.and_then(Result::err).unwrap_or(Errno::NOENT);
-                        return self.not_made(&entry, error).map(|()| None);
-                    }
-                }
-            }
-            parent = self.stack.get(nth).and_then(|level| level.fd.clone());
-        }
-        Ok(parent)
-    }
-
-    fn not_made(&mut self, entry: &Entry, error: Errno) -> Result<(), ExtractError> {
-        if folder::is_fatal(error) {
-            let path = printable(&entry.path);
-            return Err(ExtractError::Write { path, source: io::Error::from(error) });
-        }
-        self.not_written(entry, folder::trouble(error));
-        Ok(())
-    }
-
-    fn symlink(
-        &mut self,
-        subvolume: &Subvolume<'a>,
-        folder: &Arc<OwnedFd>,
-        name: &[u8],
-        inode: ObjectId,
-        item: &InodeItem,
-        entry: Entry,
-    ) -> Result<(), ExtractError> {
-        let target = match subvolume.target(inode, item.size) {
-            Ok(target) => target,
-            Err(why) => {
-                self.tell(entry, why);
-                return Ok(());
-            }
-        };
-        match fs::symlinkat(&target[..], folder, name) {
-            Ok(()) => self.set_attributes(subvolume, folder, name, inode, item),
-            Err(Errno::EXIST) => {
-                let there = fs::readlinkat(folder, name, Vec::new());
-                if !there.is_ok_and(|there| there.as_bytes() == target) {
-                    self.not_written(&entry, Trouble::InTheWay);
-                    return Ok(());
-                }
-            }
-            Err(error) => return self.not_made(&entry, error),
-        }
-        self.counts.symlinks += 1;
-        self.unsynced.push(entry);
-        Ok(())
-    }
-
-    fn special(
-        &mut self,
-        subvolume: &Subvolume<'a>,
-        folder: &Arc<OwnedFd>,
-        name: &[u8],
-        inode: ObjectId,
-        item: &InodeItem,
-        entry: Entry,
-    ) -> Result<(), ExtractError> {
-        let file_type = FileType::from_raw_mode(item.mode);
-        let device = fs::makedev((item.rdev >> 20) as u32, (item.rdev & 0xF_FFFF) as u32);
-        match fs::mknodat(folder, name, file_type, Mode::RUSR | Mode::WUSR, device) {
-            Ok(()) => {
-                // Through its name: opening a device would wake it.
-                let mode = Mode::from_raw_mode(item.mode & 0o777);
-                self.counts.attributes_refused += u64::from(fs::chmodat(folder, name, mode, AtFlags::empty()).is_err());
-                self.set_attributes(subvolume, folder, name, inode, item);
-            }
-            Err(Errno::EXIST) => {
-                let there = fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-                let is_same = |stat: fs::Stat| {
-                    let is_device = matches!(file_type, FileType::CharacterDevice | FileType::BlockDevice);
-                    FileType::from_raw_mode(stat.st_mode) == file_type && (!is_device || stat.st_rdev == device)
-                };
-                if !there.is_ok_and(is_same) {
-                    self.not_written(&entry, Trouble::InTheWay);
-                    return Ok(());
-                }
-            }
-            Err(Errno::PERM | Errno::ACCESS) => {
-                self.counts.special_refused += 1;
-                return Ok(());
-            }
-            Err(error) => return self.not_made(&entry, error),
-        }
-        self.counts.special += 1;
-        self.unsynced.push(entry);
-        Ok(())
-    }
-
-    fn set_attributes(
-        &mut self,
-        subvolume: &Subvolume<'a>,
-        folder: &Arc<OwnedFd>,
-        name: &[u8],
-        inode: ObjectId,
-        item: &InodeItem,
-    ) {
-        let (found, _) = subvolume.attributes(inode);
-        self.counts.attributes_refused += attributes::set_named(folder.as_fd(), name, item, &found);
-    }
-
     fn file(&mut self, job: Job<'a>) {
         if job.item.nlink > 1 {
             let key = (job.subvolume.id(), job.inode);
@@ -491,143 +344,6 @@ impl<'a> Walk<'a> {
             self.links.insert(key, Link { left: job.item.nlink - 1, done: None });
         }
         self.gathered.jobs.push(job);
-    }
-
-    /// Works on all that is gathered.
-    fn flush(&mut self) -> Result<(), ExtractError> {
-        let Gathered { mut jobs, names, folders, .. } = std::mem::take(&mut self.gathered);
-        jobs.sort_by_key(|job| job.first);
-        let (large, small): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.item.size > LARGE_BYTES);
-        let shared = self.shared;
-        let done: Vec<_> =
-            self.pool.install(|| small.par_iter().with_max_len(1).map(|job| shared.take_out(job)).collect());
-        let mut failed = None;
-        for (job, done) in small.iter().zip(done) {
-            match done {
-                Ok(done) => self.record(job, done),
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        for job in &large {
-            let done = self.pool.install(|| shared.take_out(job))?;
-            self.record(job, done);
-        }
-        for name in names {
-            self.other_name(name)?;
-        }
-        if !self.shared.progress.is_cancelled() {
-            for level in folders {
-                self.finish(level);
-            }
-        }
-        if self.unsynced.len() >= MAX_UNSYNCED || self.synced.elapsed() >= SYNC_INTERVAL {
-            self.sync()?;
-        }
-        Ok(())
-    }
-
-    fn record(&mut self, job: &Job<'_>, done: Option<Done>) {
-        let Some(done) = done else { return };
-        let key = (job.subvolume.id(), job.inode);
-        if job.item.nlink > 1
-            && let Some(link) = self.links.get_mut(&key)
-        {
-            let path = done.name.as_ref().map(|name| path_beside(&done.entry.path, name));
-            link.done = Some((done.entry.clone(), path));
-        }
-        self.counts.bytes_written += done.bytes_written;
-        self.counts.attributes_refused += done.refused;
-        if done.entry.state != EntryState::Damaged && done.entry.trouble.is_some() {
-            return self.not_written(&done.entry, done.entry.trouble.unwrap_or(Trouble::InTheWay));
-        }
-        if done.was_there && done.entry.state != EntryState::Damaged {
-            self.counts.already_there += 1;
-        }
-        self.add_file(done.entry);
-    }
-
-    /// Counts a file and puts it into the manifest; what is there and was in it before is in it already.
-    fn add_file(&mut self, entry: Entry) {
-        match entry.state {
-            EntryState::Whole => self.counts.whole += 1,
-            EntryState::Unproved => self.counts.unproved += 1,
-            EntryState::Damaged => return self.tell_damaged(entry),
-        }
-        if entry.sha256.is_some() {
-            self.unsynced.push(entry);
-        }
-    }
-
-    /// Links a further name to the file that was taken out under its first.
-    fn other_name(&mut self, other: OtherName<'a>) -> Result<(), ExtractError> {
-        let OtherName { key, job } = other;
-        let Some(link) = self.links.get(&key) else { return Ok(()) };
-        let Some((first, place)) = link.done.clone() else { return Ok(()) };
-        if link.left == 0 {
-            self.links.remove(&key);
-        }
-        let state = first.state;
-        let entry = Entry { path: job.entry.path.clone(), ..first };
-        let Some(place) = place else {
-            if state == EntryState::Damaged {
-                self.add_file(entry);
-                return Ok(());
-            }
-            return self.again(&job);
-        };
-        let name =
-            if state == EntryState::Damaged { [&job.name, &b".damaged"[..]].concat() } else { job.name.to_vec() };
-        let linked = self.folder.reach(&place).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
-        let linked =
-            linked.and_then(|(from, of)| match fs::linkat(&from, of, &job.folder, &name[..], AtFlags::empty()) {
-                Err(Errno::EXIST) => {
-                    let ours = fs::statat(&from, of, AtFlags::SYMLINK_NOFOLLOW)?;
-                    let there = fs::statat(&job.folder, &name[..], AtFlags::SYMLINK_NOFOLLOW)?;
-                    let is_same = (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino);
-                    if is_same { Ok(()) } else { Err(Errno::EXIST) }
-                }
-                other => other,
-            });
-        match linked {
-            Ok(()) => {
-                self.counts.hard_links += 1;
-                self.add_file(entry);
-                Ok(())
-            }
-            Err(error) if folder::is_fatal(error) => self.not_made(&entry, error),
-            // Where it cannot be linked it is taken out once more.
-            Err(_) => self.again(&job),
-        }
-    }
-
-    fn again(&mut self, job: &Job<'a>) -> Result<(), ExtractError> {
-        let shared = self.shared;
-        let done = self.pool.install(|| shared.take_out(job))?;
-        self.record(job, done);
-        Ok(())
-    }
-
-    /// A folder in which everything is done.
-    fn finish(&mut self, level: Level<'a>) {
-        let Level { subvolume, inode, entry, item, fd, listing, is_selected } = level;
-        let (found, is_lossy) = subvolume.attributes(inode);
-        if let (Some(fd), Some(item)) = (&fd, &item) {
-            self.counts.attributes_refused += attributes::set(fd.as_fd(), item, &found);
-        }
-        if listing.is_lossy {
-            return self.tell(entry, Trouble::NamesLost);
-        }
-        if fd.is_none() || item.is_none() || !is_selected {
-            return;
-        }
-        if is_lossy {
-            return self.tell(entry, Trouble::AttributesLost);
-        }
-        self.counts.directories += 1;
-        self.unsynced.push(entry);
     }
 
     fn tell_if(&mut self, is_wanted: bool, entry: Entry, why: Trouble) {
@@ -673,11 +389,11 @@ impl<'a> Walk<'a> {
     fn notes(&self) -> Vec<String> {
         let fs = self.shared.fs;
         let mut notes: Vec<String> = fs.set().warnings().iter().map(ToString::to_string).collect();
-        notes.extend(fs.notes().iter().cloned());
+        notes.extend(fs.knowledge().contradictions().iter().map(|told| told.conflict.to_string()));
         if self.shared.is_old {
             notes.push("the trees are those of an older generation: nothing is called whole".to_owned());
         }
-        if fs.superblock().log_root().is_some() {
+        if !fs.log().is_none() {
             notes.push("a log tree is present: what was fsynced last is not in what was taken out".to_owned());
         }
         let Counts { attributes_refused, special_refused, .. } = self.counts;
@@ -692,10 +408,4 @@ impl<'a> Walk<'a> {
         }
         notes
     }
-}
-
-/// The path of another name in the same folder.
-fn path_beside(path: &[u8], name: &[u8]) -> Vec<u8> {
-    let folder = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-    [path.get(..folder).unwrap_or_default(), name].concat()
 }
