@@ -2,7 +2,10 @@
 
 pub mod bench;
 pub mod checksum;
+pub mod compression;
+pub mod content;
 pub mod device;
+pub mod extract;
 pub mod filesystem;
 pub mod format;
 pub mod lease;

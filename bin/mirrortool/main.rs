@@ -13,6 +13,7 @@ mod exit;
 mod finding_file;
 mod job_outcome;
 mod jobs;
+mod manifest;
 mod members;
 mod options;
 mod output;
@@ -66,6 +67,7 @@ fn run(command: Command, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
         Command::Scrub(args) => commands::scrub::run(&args, utc_offset),
         Command::Repair(args) => commands::repair::run(&args, utc_offset),
         Command::Rebuild(args) => commands::rebuild::run(&args, utc_offset),
+        Command::Extract(args) => commands::extract::run(&args, utc_offset),
         Command::Show(args) => commands::show::run(&args),
         Command::PolicyBench(args) => commands::policy_bench::run(&args),
         Command::LayoutBench(args) => commands::layout_bench::run(&args),

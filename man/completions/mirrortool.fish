@@ -28,6 +28,7 @@ complete -c mirrortool -n "__fish_mirrortool_needs_command" -s h -l help -d 'Pri
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -s V -l version -d 'Print version'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "scrub" -d 'Read every copy of everything allocated and say what is bad'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "repair" -d 'Correct what a scrub finds, from sources that verify; can be undone'
+complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "extract" -d 'Take files out of a set that is damaged or has lost members, each proved by its checksums'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "show" -d 'Show the file system, its devices and block groups, and which devices may be lost'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "policy-bench" -d 'Compare read policies on devices, images or models'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "layout-bench" -d 'Compare md RAID10 layouts over chunk sizes on models'
@@ -73,6 +74,7 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l btrfs-st
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l max-findings -d 'Keep at most N findings for the report; the rest is counted' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l max-owners -d 'List at most N files for each bad sector; the rest is counted' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l degraded -d 'Go on without the members that were not given'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l decompress -d 'Also unpack every compressed extent whose checksums are right, and tell of those that do not unpack'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l since-last -d 'Look only at what was written after the last finished scrub that found nothing bad'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l no-state -d 'Remember nothing'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l resume -d 'Go on with a scrub that was ended early; exit 2 where there is none'
@@ -130,6 +132,29 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and __fish
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and __fish_seen_subcommand_from undo" -s y -l yes -d 'Accepted for symmetry: the name of the command is consent enough'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and __fish_seen_subcommand_from undo" -s h -l help -d 'Print help'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and __fish_seen_subcommand_from undo" -s V -l version -d 'Print version'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l io-engine -d 'How image files are read; block devices are always read directly' -r -f -a "auto\t''
+direct\t''
+buffered\t''
+mmap\t''"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l to -d 'Put everything into FOLDER; nothing that is there is overwritten' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l subvolume -d 'Start from this subvolume, by its path from the top of the file system' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l path -d 'Only paths that match, and what lies below them: * stays within a folder, ** does not; may be given again' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l manifest -d 'List every path with its state in FILE, in place of FOLDER/mirrortool-manifest.jsonl' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -s c -l io-class -d 'I/O class, by name or as 1, 2 or 3' -r -f -a "realtime\t'Before all others; only for root'
+best-effort\t'As everybody'
+idle\t'Only when nobody else wants the disk'"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -s n -l io-level -d 'Priority within the I/O class, from 0 (first) to 7' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l nice -d 'CPU niceness, from 0 to 19 (last)' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l format -d 'The form of the summary on stdout' -r -f -a "text\t'For people; that of a scrub as btrfs scrub status'
+json\t'For programs'
+yaml\t'For programs and people'"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l degraded -d 'Go on without the members that were not given'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l with-damaged -d 'Write files that are not whole too, as NAME.damaged'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l no-snapshots -d 'Leave subvolumes that are snapshots of another one as empty folders'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -s q -l quiet -d 'Print nothing where everything is whole, and no progress'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l no-progress -d 'Show no progress on the terminal'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -s V -l version -d 'Print version'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l io-engine -d 'How image files are read; block devices are always read directly' -r -f -a "auto\t''
 direct\t''
 buffered\t''
@@ -203,14 +228,15 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand completions" -s h 
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand completions" -s V -l version -d 'Print version'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand man" -s h -l help -d 'Print help'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand man" -s V -l version -d 'Print version'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "scrub" -d 'Read every copy of everything allocated and say what is bad'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "repair" -d 'Correct what a scrub finds, from sources that verify; can be undone'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "show" -d 'Show the file system, its devices and block groups, and which devices may be lost'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "policy-bench" -d 'Compare read policies on devices, images or models'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "layout-bench" -d 'Compare md RAID10 layouts over chunk sizes on models'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "readahead-bench" -d 'Walk the trees with and without readahead and compare; writes nothing'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "run" -d 'Run the jobs of a file: sets, options, reports, and what to do on failure'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "man" -d 'Write the manual pages into a folder'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair show policy-bench layout-bench readahead-bench run completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "scrub" -d 'Read every copy of everything allocated and say what is bad'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "repair" -d 'Correct what a scrub finds, from sources that verify; can be undone'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "extract" -d 'Take files out of a set that is damaged or has lost members, each proved by its checksums'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "show" -d 'Show the file system, its devices and block groups, and which devices may be lost'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "policy-bench" -d 'Compare read policies on devices, images or models'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "layout-bench" -d 'Compare md RAID10 layouts over chunk sizes on models'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "readahead-bench" -d 'Walk the trees with and without readahead and compare; writes nothing'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "run" -d 'Run the jobs of a file: sets, options, reports, and what to do on failure'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "man" -d 'Write the manual pages into a folder'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and __fish_seen_subcommand_from repair" -f -a "undo" -d 'Give the members back every byte that a repair has overwritten'

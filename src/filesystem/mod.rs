@@ -22,7 +22,7 @@ pub use contradiction::{Conflict, Contradiction};
 pub use history::{SplitBrain, SplitProof};
 pub use knowledge::Knowledge;
 pub use log_root::LogRoot;
-pub use roots::{Roots, find_root};
+pub use roots::{LiveSubvolume, Roots, find_root};
 
 use crate::device::ReadDevice;
 use crate::format::Superblock;

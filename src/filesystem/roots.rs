@@ -2,8 +2,9 @@
 
 use super::Filesystem;
 use crate::format::Key;
-use crate::format::items::RootItem;
+use crate::format::items::{RootFlags, RootItem};
 use crate::format::types::{key_type, object};
+use crate::tree::block::is_subvolume;
 use crate::tree::{BlockSource, Cursor, TreeRoot};
 use crate::units::ObjectId;
 
@@ -45,6 +46,15 @@ impl Roots {
     }
 }
 
+/// A subvolume that is not deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveSubvolume {
+    /// Its tree.
+    pub root: TreeRoot,
+    /// All that its root item says.
+    pub item: RootItem,
+}
+
 /// The root item of tree `id`, if the root tree has one that can be read.
 pub fn find_root<S: BlockSource + ?Sized>(source: &S, root_tree: TreeRoot, id: ObjectId) -> Option<TreeRoot> {
     let mut cursor = Cursor::new(source, root_tree);
@@ -64,6 +74,26 @@ impl Filesystem {
         let mut roots = vec![self.roots.root, self.roots.chunk];
         roots.extend(self.named_roots(self.roots.root, None));
         roots
+    }
+
+    /// All subvolumes, those that are deleted left out: of such a tree parts may be free space already. Trees that a balance
+    /// works with are none.
+    pub fn live_subvolumes(&self) -> Vec<LiveSubvolume> {
+        let mut found = Vec::new();
+        let mut cursor = Cursor::new(self, self.roots.root);
+        cursor.seek(&Key::new(object::FS_TREE.raw(), key_type::ROOT_ITEM, 0));
+        while let Some((key, bytes)) = cursor.item() {
+            let is_one = is_subvolume(key.objectid)
+                && key.objectid != object::TREE_RELOC
+                && key.objectid != object::DATA_RELOC_TREE;
+            if let Some(item) = RootItem::parse(bytes).ok().filter(|_| key.item_type == key_type::ROOT_ITEM && is_one) {
+                let root = root_of(key.objectid, bytes);
+                let is_live = item.refs > 0 && !item.flags.contains(RootFlags::DEAD);
+                found.extend(root.filter(|_| is_live).map(|root| LiveSubvolume { root, item }));
+            }
+            cursor.advance();
+        }
+        found
     }
 
     /// The log tree and the logs of subvolumes in it; nothing after a clean stop.

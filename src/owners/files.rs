@@ -14,6 +14,7 @@ use crate::filesystem::Filesystem;
 use crate::format::items::ExtentRef;
 use crate::format::types::object;
 use crate::units::{Logical, LogicalRange, ObjectId};
+use crate::volume::Chunk;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -104,6 +105,7 @@ pub(super) fn resolve(fs: &Filesystem, wanted: &BTreeSet<Logical>, max_owners: u
         trees: Trees::new(fs),
         wanted: wanted.iter().copied().collect(),
         extents: Vec::new(),
+        inline: Vec::new(),
         uses: Vec::new(),
         max_owners,
     };
@@ -147,6 +149,8 @@ struct Batch<'f> {
     /// Ascending.
     wanted: Vec<Logical>,
     extents: Vec<Wanted>,
+    /// Of those extents that stand in a leaf.
+    inline: Vec<(usize, Piece)>,
     uses: Vec<Use>,
     max_owners: usize,
 }
@@ -155,7 +159,12 @@ impl Batch<'_> {
     /// Groups the wanted addresses by extent. Returns the extents that only a search can tell about.
     fn find_extents(&mut self) -> Vec<usize> {
         let mut references = References::new(self.fs);
+<<<<<<< HEAD
         let (mut lost, mut room) = (Vec::new(), MAX_REFS);
+=======
+        let mut lost = Vec::new();
+        let is_metadata = |at: Logical| self.fs.chunks().lookup(at).is_ok_and(Chunk::holds_metadata);
+>>>>>>> extract
         let sector_bytes = u64::from(self.fs.geometry().sectorsize());
         for (number, at) in self.wanted.iter().enumerate() {
             if let Some(last) = self.extents.last_mut().filter(|last| last.range.contains(at)) {
@@ -164,6 +173,13 @@ impl Batch<'_> {
             }
             let numbers = number..number + 1;
             let found = references.data(*at);
+            let leaf = if found.is_none() && is_metadata(*at) { references.leaf(*at) } else { None };
+            if let Some(piece) = leaf.and_then(|leaf| pieces::inline(self.fs, &leaf, *at)) {
+                let range = piece.range.clone();
+                self.inline.push((self.extents.len(), piece));
+                self.extents.push(Wanted { range, numbers, refs: Vec::new(), is_partial: false });
+                continue;
+            }
             if found.is_none() {
                 lost.push(self.extents.len());
             }
@@ -185,7 +201,7 @@ impl Batch<'_> {
             all.extend(std::mem::take(&mut extent.refs).into_iter().map(|reference| (number, reference)));
         }
         all.sort_by_key(|(_, reference)| place_of(reference));
-        let (mut pieces, mut found) = (Vec::new(), Vec::new());
+        let (mut pieces, mut found) = (std::mem::take(&mut self.inline), Vec::new());
         for (number, reference) in all {
             let Some(extent) = self.extents.get_mut(number) else { continue };
             if pieces.len() >= MAX_PIECES {

@@ -1,7 +1,7 @@
 //! The file extent items behind a reference: for a keyed one by searching the subvolume, for a shared one in the leaf
 //! that it names.
 
-use super::references::References;
+use super::references::{Referenced, References};
 use super::trees::Trees;
 use crate::filesystem::Filesystem;
 use crate::format::Key;
@@ -73,6 +73,26 @@ fn in_subvolume(
         }
         cursor.advance();
     }
+}
+
+/// The inline file extent whose data starts at `at`, inside of a leaf.
+pub(super) fn inline(fs: &Filesystem, leaf: &Referenced, at: Logical) -> Option<Piece> {
+    let leaf_at = leaf.range.start;
+    let block = fs.read_block(leaf_at, &leaf.check()).ok()?;
+    let bytes_start = block.bytes().as_ptr().addr();
+    (0..block.len()).filter_map(|slot| block.item(slot)).find_map(|(key, bytes)| {
+        let FileExtent::Inline(data) = FileExtentItem::parse(bytes).ok()?.extent else { return None };
+        let start = leaf_at + data.as_ptr().addr().checked_sub(bytes_start)? as u64;
+        let is_it = key.item_type == key_type::EXTENT_DATA && start == at;
+        is_it.then(|| Piece {
+            leaf: leaf_at,
+            inode: key.objectid,
+            file_offset: key.offset,
+            range: start..start + data.len() as u64,
+            is_compressed: true,
+            is_unwritten: false,
+        })
+    })
 }
 
 fn in_leaf(fs: &Filesystem, extent: &LogicalRange, leaf: Logical, pieces: &mut Vec<Piece>) {

@@ -53,12 +53,21 @@ impl<'f> References<'f> {
 
     /// The data extent that covers `at`.
     pub(super) fn data(&mut self, at: Logical) -> Option<Referenced> {
+        self.around(at).filter(|found| found.level.is_none())
+    }
+
+    /// The leaf that covers `at`.
+    pub(super) fn leaf(&mut self, at: Logical) -> Option<Referenced> {
+        self.around(at).filter(|found| found.level == Some(0))
+    }
+
+    fn around(&mut self, at: Logical) -> Option<Referenced> {
         let cursor = self.cursor.as_mut()?;
         cursor.seek_floor(&Key::new(at.raw(), u8::MAX, u64::MAX));
         // The floor is the extent item itself or an item behind it with the same object.
         let start = cursor.key().map(|key| key.objectid.raw()).filter(|start| *start <= at.raw())?;
         let found = self.read(Logical::new(start))?;
-        (found.level.is_none() && found.range.contains(&at)).then_some(found)
+        found.range.contains(&at).then_some(found)
     }
 
     /// The tree block at `at`.

@@ -119,6 +119,7 @@ pub(super) fn reason(problem: Problem) -> &'static str {
         Problem::CopiesDiffer => "copies differ and have no checksum",
         Problem::ParityMismatch => "does not fit the data of its row",
         Problem::Contradiction => "contradiction",
+        Problem::Decompression => "right checksums and does not decompress",
     }
 }
 

@@ -2,6 +2,7 @@
 //! changes its meaning, and what is written can be read back.
 
 use crate::checksum::ChecksumType;
+use crate::extract::{EntryKind, EntryState};
 use crate::scrub::finding::{FindingKind, Problem, RepairState};
 use crate::scrub::outcome::{Status, Verdict};
 use crate::volume::Profile;
@@ -43,6 +44,7 @@ words!(Problem:
     CopiesDiffer => "copies-differ",
     ParityMismatch => "parity-mismatch",
     Contradiction => "contradiction",
+    Decompression => "decompression",
 );
 words!(RepairState:
     Possible => "possible",
@@ -70,3 +72,14 @@ words!(Profile:
     Raid6 => "raid6",
 );
 words!(ChecksumType: Crc32c => "crc32c", Xxhash64 => "xxhash64", Sha256 => "sha256", Blake2b => "blake2b");
+words!(EntryKind:
+    File => "file",
+    Directory => "directory",
+    Symlink => "symlink",
+    Fifo => "fifo",
+    Socket => "socket",
+    CharDevice => "char-device",
+    BlockDevice => "block-device",
+    Unknown => "unknown",
+);
+words!(EntryState: Whole => "whole", Unproved => "unproved", Damaged => "damaged");

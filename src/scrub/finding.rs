@@ -51,6 +51,8 @@ pub enum Problem {
     ParityMismatch,
     /// Two structures that must agree do not, or keys of a tree are lost; the evidence says which.
     Contradiction,
+    /// A compressed extent has the right checksums and does not unpack to what its references need.
+    Decompression,
 }
 
 /// What was seen and what was expected, where that says something.

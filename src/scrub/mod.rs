@@ -10,6 +10,7 @@ mod allocation;
 pub mod commit;
 mod compare;
 mod contradictions;
+mod decompress;
 mod dispatch;
 mod doubtful_sums;
 pub mod earlier;
@@ -41,7 +42,6 @@ mod stale;
 mod still;
 mod stray;
 mod stream;
-mod sums;
 mod supers;
 pub mod tally;
 mod unlisted;
@@ -71,6 +71,8 @@ pub struct ScrubOptions {
     pub limit_bytes_per_second: Option<u64>,
     /// How the trees that say what to read are read themselves.
     pub readahead: ReadaheadMode,
+    /// Whether compressed extents are unpacked.
+    pub decompress: bool,
 }
 
 impl Default for ScrubOptions {
@@ -82,6 +84,7 @@ impl Default for ScrubOptions {
             selection: Selection::default(),
             limit_bytes_per_second: None,
             readahead: ReadaheadMode::default(),
+            decompress: false,
         }
     }
 }

@@ -121,6 +121,9 @@ impl<'a> Run<'a> {
         let is_partial = places.is_some() || !selection.is_everything() || self.rebuilding.is_some();
         report_broken_links(self.fs, is_partial, &mut tally);
         self.hold_against_each_other(&groups, &unlisted, &mut tally);
+        if self.options.decompress {
+            super::decompress::test(self.fs, self.options, self.progress, &mut tally);
+        }
 
         let status = if self.progress.is_cancelled() { Status::Interrupted } else { Status::Finished };
         let mut notes = super::notes::of_filesystem(self.fs, has_log);

@@ -20,6 +20,7 @@ const WRITTEN: &[(&str, &str)] = &[
     ("mirrortool-repair", include_str!("../man/repair.roff")),
     ("mirrortool-repair-undo", include_str!("../man/repair-undo.roff")),
     ("mirrortool-rebuild", include_str!("../man/rebuild.roff")),
+    ("mirrortool-extract", include_str!("../man/extract.roff")),
     ("mirrortool-show", include_str!("../man/show.roff")),
     ("mirrortool-policy-bench", include_str!("../man/policy-bench.roff")),
     ("mirrortool-layout-bench", include_str!("../man/layout-bench.roff")),

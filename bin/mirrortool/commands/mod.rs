@@ -2,6 +2,7 @@
 
 mod bench_options;
 pub(crate) mod completions;
+pub(crate) mod extract;
 pub(crate) mod layout_bench;
 pub(crate) mod man;
 pub(crate) mod policy_bench;

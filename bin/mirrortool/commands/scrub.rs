@@ -38,6 +38,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", help_heading = "Window", value_parser = parse_duration)]
     time_limit: Option<Duration>,
 
+    /// Also unpack every compressed extent whose checksums are right, and tell of those that do not unpack
+    #[arg(long, help_heading = "Selection", conflicts_with = "repair")]
+    decompress: bool,
+
     #[command(flatten)]
     selection: SelectionOptions,
 
@@ -215,6 +219,7 @@ impl Run<'_> {
             selection,
             limit_bytes_per_second: args.selection.limit,
             readahead: args.readahead.readahead,
+            decompress: args.decompress,
         };
         let job = || scrub_on(filesystem, &options, progress, self.observer, earlier);
         let shown = || watch::with_bar(progress, args.report.shows_progress(), job);

@@ -24,9 +24,18 @@ struct RawInodeItem {
     flags: U64,
     sequence: U64,
     reserved: [U64; 4],
-    times: [[u8; 12]; 4],
+    times: [RawTime; 4],
 }
 
+/// `struct btrfs_timespec`.
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawTime {
+    sec: U64,
+    nsec: U32,
+}
+
+const _: () = assert!(size_of::<RawTime>() == 12);
 const _: () = assert!(size_of::<RawInodeItem>() == INODE_ITEM_BYTES);
 
 bitflags::bitflags! {
@@ -43,6 +52,15 @@ bitflags::bitflags! {
     }
 }
 
+/// A moment, as `struct timespec`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InodeTime {
+    /// Seconds since 1970, below 0 before that.
+    pub seconds: i64,
+    /// Below one second.
+    pub nanoseconds: u32,
+}
+
 /// One inode. Its key is (inode, 1, 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeItem {
@@ -54,22 +72,44 @@ pub struct InodeItem {
     pub size: u64,
     /// Names.
     pub nlink: u32,
+    /// The user it belongs to.
+    pub uid: u32,
+    /// The group it belongs to.
+    pub gid: u32,
     /// Type and permissions, as `st_mode`.
     pub mode: u32,
+    /// Of a device file: major number times 2^20, plus the minor number.
+    pub rdev: u64,
+    /// When it was last read.
+    pub atime: InodeTime,
+    /// When its content last changed.
+    pub mtime: InodeTime,
     /// Properties.
     pub flags: InodeFlags,
+}
+
+impl RawTime {
+    fn time(&self) -> InodeTime {
+        InodeTime { seconds: self.sec.get().cast_signed(), nanoseconds: self.nsec.get() }
+    }
 }
 
 impl InodeItem {
     /// Parses the bytes of one item.
     pub fn parse(bytes: &[u8]) -> Result<Self, ItemError> {
         let raw: &RawInodeItem = exact("inode item", bytes)?;
+        let [atime, _, mtime, _] = &raw.times;
         Ok(Self {
             generation: Generation::new(raw.generation.get()),
             transid: Generation::new(raw.transid.get()),
             size: raw.size.get(),
             nlink: raw.nlink.get(),
+            uid: raw.uid.get(),
+            gid: raw.gid.get(),
             mode: raw.mode.get(),
+            rdev: raw.rdev.get(),
+            atime: atime.time(),
+            mtime: mtime.time(),
             flags: InodeFlags::from_bits_retain(raw.flags.get()),
         })
     }

@@ -23,7 +23,7 @@ pub use directory::{DirEntries, DirEntry, InodeName, InodeNames, name_hash};
 pub use extent::{ExtentFlags, ExtentItem, TreeBlockInfo};
 pub use extent_ref::{DATA_REF_BYTES, ExtentRef, InlineRefs};
 pub use file_extent::{Compression, ExtentPointer, FileExtent, FileExtentItem};
-pub use inode::{InodeFlags, InodeItem};
+pub use inode::{InodeFlags, InodeItem, InodeTime};
 pub use root::{RootFlags, RootItem, RootRef};
 pub use temporary::{BalanceFlags, BalanceItem, DevReplaceItem, DevReplaceState};
 

@@ -9,7 +9,7 @@ use crate::units::{Logical, LogicalRange};
 const LEAP_BYTES: u64 = 64 << 20;
 
 /// A part of a range, with its checksums or without.
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     /// `sums` holds one checksum per sector of the range.
     Summed(LogicalRange, &'a [u8]),
     /// No checksum item covers the range.
@@ -17,7 +17,7 @@ pub(super) enum Part<'a> {
 }
 
 /// Reads checksums in ascending order of addresses.
-pub(super) struct Sums<'s, S: BlockSource + ?Sized> {
+pub(crate) struct Sums<'s, S: BlockSource + ?Sized> {
     cursor: Option<Cursor<'s, S>>,
     sectorsize: u64,
     digest_len: usize,
@@ -30,7 +30,7 @@ pub(super) struct Sums<'s, S: BlockSource + ?Sized> {
 impl<'s, S: BlockSource + ?Sized> Sums<'s, S> {
     /// A reader that starts at `from`. Without a root no sector has a checksum. Where not everything will be asked for
     /// (`count_orphans` false) it leaps over what is not.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: &'s S,
         root: Option<TreeRoot>,
         from: Logical,
@@ -52,7 +52,7 @@ impl<'s, S: BlockSource + ?Sized> Sums<'s, S> {
     }
 
     /// Cuts `range`, which must not lie below an earlier one, into parts with and without checksums.
-    pub(super) fn cover(&mut self, range: LogicalRange, part: &mut dyn FnMut(Part<'_>)) {
+    pub(crate) fn cover(&mut self, range: LogicalRange, part: &mut dyn FnMut(Part<'_>)) {
         let mut at = range.start;
         self.skip_to(at);
         while at < range.end {
@@ -86,13 +86,13 @@ impl<'s, S: BlockSource + ?Sized> Sums<'s, S> {
     }
 
     /// Passes over the checksums of `range`, which must not lie below an earlier one: somebody knows of them.
-    pub(super) fn pass(&mut self, range: LogicalRange) {
+    pub(crate) fn pass(&mut self, range: LogicalRange) {
         self.skip_to(range.start);
         self.consumed = self.consumed.max(range.end);
     }
 
     /// Sectors below `at` that have a checksum and that nobody asked for.
-    pub(super) fn skip_to(&mut self, at: Logical) {
+    pub(crate) fn skip_to(&mut self, at: Logical) {
         if self.orphan_sectors.is_none() {
             return self.leap_to(at);
         }
@@ -112,7 +112,7 @@ impl<'s, S: BlockSource + ?Sized> Sums<'s, S> {
     }
 
     /// How many sectors had a checksum but no extent so far.
-    pub(super) fn orphan_sectors(&self) -> u64 {
+    pub(crate) fn orphan_sectors(&self) -> u64 {
         self.orphan_sectors.unwrap_or(0)
     }
 
@@ -126,7 +126,7 @@ impl<'s, S: BlockSource + ?Sized> Sums<'s, S> {
     }
 
     /// Subtrees that could not be read so far; the list starts anew.
-    pub(super) fn take_lost(&mut self) -> Vec<LostSubtree> {
+    pub(crate) fn take_lost(&mut self) -> Vec<LostSubtree> {
         self.cursor.as_mut().map(Cursor::take_lost).unwrap_or_default()
     }
 
