@@ -1,11 +1,7 @@
 //! What may be typed. Nothing here is opened, combined or defaulted beyond what clap does; commands do that.
 
 use crate::commands::{
-<<<<<<< HEAD
-    completions, layout_bench, man, policy_bench, readahead_bench, rebuild, repair, run, scrub, show,
-=======
-    completions, extract, layout_bench, man, policy_bench, readahead_bench, repair, run, scrub, show,
->>>>>>> extract
+    completions, extract, layout_bench, man, policy_bench, readahead_bench, rebuild, repair, run, scrub, show,
 };
 use clap::{Parser, Subcommand};
 
@@ -22,11 +18,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Scrub(scrub::Args),
     Repair(repair::Args),
-<<<<<<< HEAD
     Rebuild(rebuild::Args),
-=======
     Extract(extract::Args),
->>>>>>> extract
     Show(show::Args),
     PolicyBench(policy_bench::Args),
     LayoutBench(layout_bench::Args),

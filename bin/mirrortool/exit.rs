@@ -81,7 +81,6 @@ pub(crate) fn of_error(error: &anyhow::Error, failed: Code) -> Code {
     }
 }
 
-<<<<<<< HEAD
 /// Is every copy bad of a tree without which nothing can be found?
 fn has_lost_all(error: &anyhow::Error) -> bool {
     let is_lost = |why: &LostBlock| matches!(why, LostBlock::Bad { .. } | LostBlock::Unreadable { .. });
@@ -90,7 +89,8 @@ fn has_lost_all(error: &anyhow::Error) -> bool {
         OpenError::Set(_) | OpenError::SystemChunk(_) => false,
     };
     error.chain().filter_map(|cause| cause.downcast_ref::<OpenError>()).any(of_open)
-=======
+}
+
 /// The exit code of an extraction. What is damaged outweighs that the run was cut short.
 pub(crate) fn of_extraction(status: Status, is_all_there: bool) -> Code {
     match (is_all_there, status) {
@@ -98,7 +98,6 @@ pub(crate) fn of_extraction(status: Status, is_all_there: bool) -> Code {
         (true, Status::Interrupted) => INTERRUPTED,
         (true, Status::Finished) => GOOD,
     }
->>>>>>> extract
 }
 
 /// The code of a command that could not be performed, in fsck's way.

@@ -159,12 +159,8 @@ impl Batch<'_> {
     /// Groups the wanted addresses by extent. Returns the extents that only a search can tell about.
     fn find_extents(&mut self) -> Vec<usize> {
         let mut references = References::new(self.fs);
-<<<<<<< HEAD
         let (mut lost, mut room) = (Vec::new(), MAX_REFS);
-=======
-        let mut lost = Vec::new();
         let is_metadata = |at: Logical| self.fs.chunks().lookup(at).is_ok_and(Chunk::holds_metadata);
->>>>>>> extract
         let sector_bytes = u64::from(self.fs.geometry().sectorsize());
         for (number, at) in self.wanted.iter().enumerate() {
             if let Some(last) = self.extents.last_mut().filter(|last| last.range.contains(at)) {

@@ -33,12 +33,8 @@ pub use bench::{
 pub use btrfs_status::{btrfs_status_file_name, write_btrfs_status};
 pub use device_map::{Area, Contents, DeviceMap, device_maps};
 pub use document::{Encoding, WriteError, write_document, write_finding_line};
-<<<<<<< HEAD
-pub use human::{count_of, date, size as human_size};
-=======
 pub use extract::{read_manifest, write_extract_document, write_extract_text, write_manifest_lines};
-pub use human::date;
->>>>>>> extract
+pub use human::{count_of, date, size as human_size};
 pub use line::FindingLine;
 pub use model::{ModelError, read_model, write_model};
 pub use owner::subvolume_name;
