@@ -173,7 +173,7 @@ impl Batch<'_> {
             if let Some(piece) = leaf.and_then(|leaf| pieces::inline(self.fs, &leaf, *at)) {
                 let range = piece.range.clone();
                 self.inline.push((self.extents.len(), piece));
-                self.extents.push(Wanted { range, numbers, refs: Vec::new(), is_partial: false });
+                self.extents.push(Wanted { range, numbers, refs: Vec::new(), is_partial: false, is_cut: false });
                 continue;
             }
             if found.is_none() {
