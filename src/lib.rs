@@ -11,6 +11,7 @@ pub mod owners;
 pub mod repair;
 pub mod report;
 pub mod scrub;
+pub mod stack;
 pub mod tree;
 pub mod units;
 pub mod volume;

@@ -449,7 +449,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__repair)
-            opts="-y -d -R -q -h -V --degraded --io-engine --yes --undo-log --no-undo-log --prefer-devid --majority --salvage --verify --dry-run --from --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version undo"
+            opts="-y -d -R -q -h -V --degraded --io-engine --layers --partition --lv --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --dry-run --from --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version undo"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -457,6 +457,18 @@ _mirrortool() {
             case "${prev}" in
                 --io-engine)
                     COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --layers)
+                    COMPREPLY=($(compgen -W "auto none" -- "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lv)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --undo-log)
@@ -543,7 +555,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__scrub)
-            opts="-y -c -n -d -R -q -h -V --degraded --io-engine --threads --time-limit --only --coverage --devid --since-generation --since-last --errors-from --sample --limit --state --no-state --resume --continue --repair --yes --undo-log --no-undo-log --prefer-devid --majority --salvage --verify --readahead --read-policy --io-class --io-level --nice --findings --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
+            opts="-y -c -n -d -R -q -h -V --degraded --io-engine --layers --partition --lv --threads --time-limit --only --coverage --devid --since-generation --since-last --errors-from --sample --limit --state --no-state --resume --continue --repair --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --readahead --read-policy --io-class --io-level --nice --findings --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -551,6 +563,18 @@ _mirrortool() {
             case "${prev}" in
                 --io-engine)
                     COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --layers)
+                    COMPREPLY=($(compgen -W "auto none" -- "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lv)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --threads)
@@ -665,7 +689,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__show)
-            opts="-h -V --degraded --io-engine --subvolumes --format --help --version"
+            opts="-h -V --degraded --io-engine --layers --partition --lv --subvolumes --format --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -673,6 +697,18 @@ _mirrortool() {
             case "${prev}" in
                 --io-engine)
                     COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --layers)
+                    COMPREPLY=($(compgen -W "auto none" -- "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lv)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --format)

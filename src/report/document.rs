@@ -1,5 +1,6 @@
 //! The report as JSON or YAML: numbers raw, keys never abbreviated, findings in the order of the outcome.
 
+use super::layers::{BelowEntry, LowerEntry};
 use super::owner::FileEntry;
 use super::repair::RepairEntry;
 use super::words::Word;
@@ -88,6 +89,8 @@ struct Document<'a> {
     rate_bytes_per_second: f64,
     totals: CountersEntry,
     devices: Vec<DeviceEntry>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<LowerEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     repair: Option<RepairEntry>,
     findings: Vec<FindingEntry>,
@@ -151,6 +154,8 @@ pub(super) struct FindingEntry {
     files_incomplete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    below: Vec<BelowEntry>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -182,6 +187,7 @@ impl<'a> Document<'a> {
             rate_bytes_per_second: human::rate(outcome.bytes_scrubbed, outcome.duration),
             totals: CountersEntry(outcome.totals),
             devices: outcome.devices.iter().map(DeviceEntry::new).collect(),
+            members: outcome.filesystem.lower.iter().map(LowerEntry::new).collect(),
             repair: report.repair.as_ref().map(RepairEntry::new),
             findings: outcome
                 .findings
@@ -240,6 +246,7 @@ impl FindingEntry {
             files_omitted: owners.omitted,
             files_incomplete: owners.is_partial,
             holds: owners.holds,
+            below: finding.below.iter().map(BelowEntry::new).collect(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod btrfs_status;
 mod device_map;
 mod document;
 mod human;
+mod layers;
 mod line;
 mod model;
 mod owner;

@@ -135,6 +135,7 @@ impl SavedFinding {
             },
             repair: known(index, "repair", &self.repair)?,
             owner: self.owner,
+            below: Vec::new(),
         })
     }
 }

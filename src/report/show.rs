@@ -1,6 +1,7 @@
 //! What `mirrortool show` prints: the file system, its members, its block groups, and what the loss of devices costs.
 
 use super::document::{Encoding, FilesystemEntry, Tool, WriteError, encode};
+use super::layers::LowerEntry;
 use super::words::Word;
 use super::{human, owner};
 use crate::owners::SubvolumeLoss;
@@ -176,6 +177,7 @@ pub fn write_inventory_document(
         command: "show",
         filesystem: FilesystemEntry::new(&inventory.filesystem),
         devices: inventory.members.iter().map(MemberEntry::new).collect(),
+        members: inventory.filesystem.lower.iter().map(LowerEntry::new).collect(),
         block_groups: inventory.groups.iter().map(GroupEntry::new).collect(),
         losses: inventory
             .rounds
@@ -194,6 +196,8 @@ struct Document<'a> {
     command: &'static str,
     filesystem: FilesystemEntry<'a>,
     devices: Vec<MemberEntry>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<LowerEntry>,
     block_groups: Vec<GroupEntry>,
     losses: Vec<LossEntry>,
     notes: &'a [String],
@@ -322,6 +326,7 @@ mod tests {
                 nodesize: 16384,
                 num_devices: 3,
                 missing_devids: vec![DeviceId::new(3)],
+                lower: Vec::new(),
             },
             members: vec![
                 member(1, Some(9), MemberState::Present),

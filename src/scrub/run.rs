@@ -8,7 +8,7 @@ use super::extra::ExtraBlock;
 use super::finding::RepairState;
 use super::log_data::{self, LogContents};
 use super::mend::Mending;
-use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
+use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, LowerInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
 use super::relink::report_broken_links;
 use super::selection::{Copies, Kinds};
@@ -17,11 +17,12 @@ use super::supers::scrub_supers;
 use super::tally::Counters;
 use super::unlisted::{self, Unlisted};
 use super::{ScrubError, ScrubOptions};
+use crate::device::{Below, LowerFile};
 use crate::filesystem::{BlockGroup, Contradiction, Filesystem};
 use crate::format::BlockGroupFlags;
 use crate::owners::OwnerTable;
 use crate::units::{DeviceId, Logical};
-use crate::volume::Chunk;
+use crate::volume::{Chunk, Member};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,6 +92,7 @@ impl Run<'_> {
         let bytes_before = tally.bytes;
         self.superblocks(&mut tally);
         tally.append(engine.run(chunks, &|part, tally| self.tell(part, tally)));
+        engine.finish_rows(&mut tally);
         engine.judge_lost_roots(&mut tally);
         drop(engine);
         let unlisted = self.unlisted(&mut tally)?;
@@ -120,7 +122,10 @@ impl Run<'_> {
         }
         let (worst, bytes_scrubbed) = (tally.worst, tally.bytes);
         let broken_links = std::mem::take(&mut tally.broken_links);
-        let (findings, findings_omitted) = tally.findings.into_sorted();
+        let (mut findings, findings_omitted) = tally.findings.into_sorted();
+        for finding in &mut findings {
+            super::below::place_below(self.fs, finding);
+        }
         let before = self.earlier.map(|earlier| (earlier.started, earlier.duration));
         Ok(ScrubOutcome {
             filesystem: describe(self.fs),
@@ -204,7 +209,7 @@ impl Run<'_> {
         scrub_supers(self.fs, &self.options.selection, self.mending.is_some(), &mut own);
         let mends = std::mem::take(&mut own.mends).into_list();
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
-            (mending.sink)(mends);
+            (mending.sink)(super::below::to_lower(self.fs, mends));
         }
         self.tell(Part::Superblocks, &own);
         tally.append(own);
@@ -274,7 +279,15 @@ pub fn describe(fs: &Filesystem) -> FilesystemInfo {
         nodesize: superblock.nodesize(),
         num_devices: fs.volume().members().count() as u64 + fs.set().missing().len() as u64,
         missing_devids: fs.set().missing().iter().map(|item| item.devid).collect(),
+        lower: lower(fs),
     }
+}
+
+/// All files, where there are layers above some.
+fn lower(fs: &Filesystem) -> Vec<LowerInfo> {
+    let below = fs.members().find_map(|member| member.device().below());
+    let info = |file: &LowerFile| LowerInfo { path: file.path.clone(), state: file.state, layers: file.layers.clone() };
+    below.into_iter().flat_map(Below::files).map(info).collect()
 }
 
 /// A set with a missing member is never clean: what should be on it is not there.
@@ -285,7 +298,10 @@ fn verdict(fs: &Filesystem, worst: Option<RepairState>) -> Verdict {
         Some(RepairState::Possible) => Verdict::Correctable,
         Some(RepairState::Failed | RepairState::Impossible | RepairState::Undecidable) => Verdict::Uncorrectable,
     };
-    if fs.set().missing().is_empty() { found } else { found.max(Verdict::Correctable) }
+    // A member that is missing, of btrfs or of an array below it, has copies that nobody has looked at.
+    let is_degraded = |member: &Arc<Member>| member.device().below().is_some_and(Below::is_degraded);
+    let is_whole = fs.set().missing().is_empty() && !fs.members().any(is_degraded);
+    if is_whole { found } else { found.max(Verdict::Correctable) }
 }
 
 /// One line per member, and one per missing member.

@@ -217,6 +217,7 @@ mod tests {
             evidence: Evidence::None,
             repair: RepairState::Possible,
             owner: None,
+            below: Vec::new(),
         }
     }
 
