@@ -15,6 +15,7 @@ pub mod rebuild;
 pub mod repair;
 pub mod report;
 pub mod scrub;
+pub mod stack;
 pub mod tree;
 pub mod units;
 pub mod volume;

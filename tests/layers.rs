@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MAX_FILE_LINES: usize = 500;
 
 /// Modules of one layer may not use each other; these may (from, to).
-const SIDEWAYS: [(&str, &str); 2] = [("extract", "scrub"), ("repair", "scrub")];
+const SIDEWAYS: [(&str, &str); 4] = [("extract", "scrub"), ("repair", "scrub"), ("stack", "md"), ("stack", "volume")];
 
 /// Names that may stand only in some places: (name, where the rule holds, except there).
 const FORBIDDEN: [(&str, &str, &[&str]); 9] = [

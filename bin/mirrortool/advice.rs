@@ -1,6 +1,7 @@
 //! The way out of an error: what an administrator can do about it, one line per kind. The library says what is wrong;
 //! options and commands are named only here.
 
+use crate::layer_advice;
 use crate::repairing::NoConsent;
 use crate::sittings::StateInUse;
 use mirrortool::device::DeviceError;
@@ -74,10 +75,19 @@ fn for_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     let lease = || cause.downcast_ref().and_then(for_lease);
     let rebuild = || cause.downcast_ref().and_then(for_rebuild).or_else(|| cause.downcast_ref().and_then(for_lost));
     let undo = || undo().or_else(lease).or_else(rebuild);
-    device().or_else(set).or_else(read).or_else(io).or_else(consent).or_else(in_use).or_else(refused).or_else(undo)
+    let layers = || cause.downcast_ref().and_then(layer_advice::for_stack);
+    device()
+        .or_else(set)
+        .or_else(read)
+        .or_else(io)
+        .or_else(consent)
+        .or_else(in_use)
+        .or_else(refused)
+        .or_else(undo)
+        .or_else(layers)
 }
 
-fn for_device(error: &DeviceError) -> Option<&'static str> {
+pub(crate) fn for_device(error: &DeviceError) -> Option<&'static str> {
     match error {
         DeviceError::NotFound { .. } => Some("look at /dev/disk/by-id for the devices that are there"),
         DeviceError::PermissionDenied { .. } => Some("run it with sudo, or as a user of the device's group"),
@@ -119,9 +129,8 @@ fn for_set(error: &SetError) -> Option<&'static str> {
         SetError::NotBtrfs { why: NotBtrfs::Damaged { .. }, .. } => {
             Some("pass --degraded to work with the other members")
         }
-        SetError::NotBtrfs { .. } | SetError::Empty => {
-            Some("leave it out; is it a whole disk where the file system is on a partition?")
-        }
+        SetError::NotBtrfs { why: NotBtrfs::Recognised { what }, .. } => Some(layer_advice::to_open(*what)),
+        SetError::NotBtrfs { .. } | SetError::Empty => Some("leave it out; blkid tells what it holds"),
         SetError::SameFile { .. } => Some("give each member once"),
         SetError::Clone { .. } => Some("decide which of the two is the one to use, and leave the other out"),
         SetError::TwoFilesystems { .. } => {

@@ -13,6 +13,8 @@ mod exit;
 mod finding_file;
 mod job_outcome;
 mod jobs;
+mod layer_advice;
+mod layers;
 mod manifest;
 mod members;
 mod options;

@@ -2,12 +2,13 @@
 
 use crate::advice;
 use crate::exit;
+use crate::layers::LayerOptions;
 use crate::output::{self, PendingFile};
 use crate::outputs::Named;
 use anyhow::ensure;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use mirrortool::device::{DeviceError, IoEngine, identity, open_read, users_of};
+use mirrortool::device::{IoEngine, users_of};
 use mirrortool::filesystem::{Filesystem, OpenOptions};
 use mirrortool::report::{self, DeviceMap, Encoding, PageOptions, Report, TextOptions};
 use mirrortool::scrub::outcome::{ScrubOutcome, Status, Verdict};
@@ -15,7 +16,7 @@ use mirrortool::scrub::owners_of;
 use mirrortool::tree::ReadaheadMode;
 use mirrortool::units::DeviceId;
 use mirrortool::volume::read_policy::PolicyKind;
-use mirrortool::volume::{DeviceSet, Opened, SetOptions};
+use mirrortool::volume::{DeviceSet, SetOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,6 +41,9 @@ pub(crate) struct InputOptions {
     /// How image files are read; block devices are always read directly
     #[arg(long, value_name = "ENGINE", help_heading = "Input", default_value_t, value_parser = engine_parser())]
     pub(crate) io_engine: IoEngine,
+
+    #[command(flatten)]
+    pub(crate) layers: LayerOptions,
 }
 
 /// A number of seconds, minutes, hours or days: `90s`, `30m`, `2h`, `1d`.
@@ -77,12 +81,8 @@ impl InputOptions {
 
     /// Opens all members.
     pub(crate) fn set(&self) -> anyhow::Result<DeviceSet> {
-        let opened: Result<_, DeviceError> = self.images.iter().map(|path| self.opened(path)).collect();
-        Ok(DeviceSet::assemble(opened?, SetOptions { degraded: self.degraded })?)
-    }
-
-    fn opened(&self, path: &Path) -> Result<Opened, DeviceError> {
-        Ok(Opened { path: path.to_owned(), device: open_read(path, self.io_engine)?, identity: identity(path)? })
+        let opened = self.layers.open(&self.images, self.io_engine)?;
+        Ok(DeviceSet::assemble(opened, SetOptions { degraded: self.degraded })?)
     }
 
     /// Says on stderr which members something else may be writing to: what is found in them may be half a change.

@@ -5,7 +5,7 @@ use crate::options::{InputOptions, ReadPolicyOption, ReportOptions, ReportSink, 
 use crate::outputs::{Named, ensure_distinct};
 use crate::{exit, output, rebuilding, text_file, watch};
 use anyhow::{Context as _, bail, ensure};
-use mirrortool::device::Consent;
+use mirrortool::device::{Below, Consent, lower_devid};
 use mirrortool::filesystem::Filesystem;
 use mirrortool::lease::{Lease, LeaseError, Wanted, WriteLease};
 use mirrortool::repair::journal::{FileLog, LogHeader, LogMember};
@@ -321,7 +321,13 @@ fn carry_out(
 
 /// All members, so that nobody uses any of them meanwhile. Seeds are never written.
 fn hold(filesystem: &Filesystem) -> Result<Lease, LeaseError> {
-    Lease::take(filesystem.members().filter(|member| !member.is_seed()).map(Wanted::member))
+    let members = filesystem.members().filter(|member| !member.is_seed());
+    let (layered, bare): (Vec<_>, Vec<_>) = members.partition(|member| member.device().below().is_some());
+    let below = layered.iter().find_map(|member| member.device().below());
+    let files = (0..).zip(below.into_iter().flat_map(Below::files));
+    let files = files.filter(|(_, file)| file.is_written());
+    let files: Vec<Wanted> = files.map(|(number, file)| Wanted::new_device(lower_devid(number), &file.path)).collect();
+    Lease::take(bare.into_iter().map(Wanted::member).chain(files))
 }
 
 /// With consent. A member that cannot be written need not be where the plan leaves it alone.
@@ -349,11 +355,20 @@ fn log_header(filesystem: &Filesystem) -> LogHeader {
         generation: member.generation(),
         path: fs::canonicalize(member.path()).unwrap_or_else(|_| member.path().to_owned()),
     };
+    let below = filesystem.members().find_map(|member| member.device().below());
+    let files = (0..).zip(below.into_iter().flat_map(Below::files)).filter(|(_, file)| file.is_written());
+    let lower = files.map(|(number, file)| LogMember {
+        devid: lower_devid(number),
+        uuid: file.uuid,
+        len_bytes: file.device.len(),
+        generation: filesystem.superblock().generation(),
+        path: fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone()),
+    });
     LogHeader {
         fsid: filesystem.superblock().fsid(),
         generation: filesystem.superblock().generation(),
         created: SystemTime::now(),
-        members: filesystem.members().map(member).collect(),
+        members: filesystem.members().map(member).chain(lower).collect(),
     }
 }
 

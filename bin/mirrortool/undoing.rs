@@ -1,17 +1,17 @@
 //! `mirrortool repair undo`: holds a log against the members, then gives them their old bytes back.
 
-use crate::{advice, exit, output};
+use crate::{advice, exit, layers, output};
 use anyhow::Context as _;
-use mirrortool::device::{Consent, IoEngine, identity, open_read};
+use mirrortool::device::Consent;
 use mirrortool::lease::{Lease, LeaseError, Wanted};
 use mirrortool::repair::check_unused;
 use mirrortool::repair::journal::{LogEnd, LogReader};
-use mirrortool::repair::undo::{UndoPlan, UndoSummary};
+use mirrortool::repair::undo::{UndoPlan, UndoSummary, lower_files};
 use mirrortool::volume::{Member, Opened};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Of the log, at once.
@@ -42,16 +42,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<exit::Code> {
     let file = File::open(&args.log).with_context(cannot)?;
     let log = LogReader::open(BufReader::with_capacity(READ_BYTES, file)).with_context(cannot)?;
     let images: Vec<PathBuf> = match &args.images[..] {
-        [] => log.header().members.iter().map(|member| member.path.clone()).collect(),
+        [] => each_once(log.header().members.iter().map(|member| member.path.clone())),
         given => given.to_vec(),
     };
     check_unused(images.iter().map(PathBuf::as_path))?;
-    let members: Vec<Arc<Member>> = images.iter().map(|path| member(path)).collect::<anyhow::Result<_>>()?;
+    let opened = layers::open_again(&images, log.header().fsid)?;
+    let members: Vec<Arc<Member>> = opened.into_iter().map(member).collect::<anyhow::Result<_>>()?;
     let then: BTreeMap<_, _> = log.header().members.iter().map(|member| (member.uuid, member.devid)).collect();
-    let wanted = members.iter().filter_map(|member| {
+    let bare = members.iter().filter(|member| member.device().below().is_none());
+    let wanted = bare.filter_map(|member| {
         let devid = then.get(&member.uuid())?;
         Some(Wanted::member(member).as_devid(*devid))
     });
+    let lower = lower_files(&members).filter_map(|file| Some(Wanted::new_device(*then.get(&file.uuid)?, &file.path)));
+    let wanted = wanted.chain(lower);
     let lease = if args.dry_run { None } else { Some(Lease::take(wanted)?) };
     let is_empty = log.is_empty();
     let undo = UndoPlan::check(log, &members)?;
@@ -92,9 +96,13 @@ fn code(end: LogEnd) -> exit::Code {
     exit::INTERRUPTED
 }
 
-fn member(path: &Path) -> anyhow::Result<Arc<Member>> {
-    let device = open_read(path, IoEngine::default())?;
-    let opened = Opened { path: path.to_owned(), device, identity: identity(path)? };
+/// A device that is put together from files has the name of the first of them.
+fn each_once(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut seen = BTreeSet::new();
+    paths.filter(|path| seen.insert(path.clone())).collect()
+}
+
+fn member(opened: Opened) -> anyhow::Result<Arc<Member>> {
     let member = Member::probe(opened).map_err(|(path, why)| anyhow::anyhow!("{}: {why}", path.display()))?;
     Ok(Arc::new(member))
 }

@@ -41,6 +41,10 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l io-engin
 direct\t''
 buffered\t''
 mmap\t''"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l layers -d 'Whether partition tables, md arrays and LVM volumes in IMAGE are read' -r -f -a "auto\t'Find them by what is there'
+none\t'Take every IMAGE as a member of a btrfs itself'"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l partition -d 'Where there is a partition table: the btrfs in partition N' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l lv -d 'Where there is LVM: the btrfs in this logical volume' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l threads -d 'Threads that read each device, 64 at most' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l time-limit -d 'End after this time, with a report of what was done: 90s, 30m, 2h, 1d' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand scrub" -l only -d 'Look only at these kinds of blocks' -r -f -a "data\t'File data'
@@ -98,6 +102,10 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __
 direct\t''
 buffered\t''
 mmap\t''"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l layers -d 'Whether partition tables, md arrays and LVM volumes in IMAGE are read' -r -f -a "auto\t'Find them by what is there'
+none\t'Take every IMAGE as a member of a btrfs itself'"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l partition -d 'Where there is a partition table: the btrfs in partition N' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l lv -d 'Where there is LVM: the btrfs in this logical volume' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l undo-log -d 'Keep what is overwritten in FILE, which must not exist [default: next to the report, or in this folder]' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l prefer-devid -d 'Where copies without checksum differ, take the one on this device' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and not __fish_seen_subcommand_from undo" -l from -d 'Look only at the places that this report (JSON or YAML of --report) lists' -r -F
@@ -159,6 +167,10 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l io-engine
 direct\t''
 buffered\t''
 mmap\t''"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l layers -d 'Whether partition tables, md arrays and LVM volumes in IMAGE are read' -r -f -a "auto\t'Find them by what is there'
+none\t'Take every IMAGE as a member of a btrfs itself'"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l partition -d 'Where there is a partition table: the btrfs in partition N' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l lv -d 'Where there is LVM: the btrfs in this logical volume' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand show" -l format -d 'The form of what is printed' -r -f -a "text\t'For people; that of a scrub as btrfs scrub status'
 json\t'For programs'
 yaml\t'For programs and people'"

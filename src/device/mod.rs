@@ -5,6 +5,7 @@
 //! needs a [`HeldDevice`] and a [`Consent`]; whoever writes has both from the lease.
 
 mod auto;
+mod below;
 mod buffer;
 mod buffered;
 mod cache;
@@ -28,6 +29,10 @@ mod tests;
 mod tolerant;
 mod writable;
 
+pub use below::{
+    Below, Layer, LowerFile, LowerPlace, LowerState, MAX_LOWER_FILES, MdLayer, ParityRows, Part, ReadOnlyReason,
+    lower_devid, lower_file, search_below, sole_reading,
+};
 pub use buffer::{AlignedVec, BufferPool, PooledBuffer};
 pub use cache::cache_drop;
 pub use coalesce::{Coalesce, Limits, Request};
@@ -68,6 +73,11 @@ pub trait ReadDevice: Send + Sync {
     /// Fills `buf` from `at`. A read that reaches past the end is `UnexpectedEof`; nothing is ever padded with zeros.
     /// After an error the contents of `buf` are unspecified.
     fn read_at(&self, at: Physical, buf: &mut [u8]) -> io::Result<()>;
+
+    /// What it is made of, where it is not one file.
+    fn below(&self) -> Option<&dyn Below> {
+        None
+    }
 }
 
 /// A member that may be written: over real members made only by [`HeldDevice`], which asks for consent.
@@ -91,6 +101,10 @@ impl<D: ReadDevice + ?Sized> ReadDevice for Arc<D> {
 
     fn read_at(&self, at: Physical, buf: &mut [u8]) -> io::Result<()> {
         (**self).read_at(at, buf)
+    }
+
+    fn below(&self) -> Option<&dyn Below> {
+        (**self).below()
     }
 }
 

@@ -72,6 +72,8 @@ pub enum Identity {
     File(u64, u64),
     /// A block device: its number.
     Block(u64),
+    /// Something that is put together from files below it: its number among those of one set.
+    Layered(u64),
 }
 
 /// The identity of the member at `path`; the same errors as opening it, except that its size is not looked at.

@@ -2,6 +2,7 @@
 //! missed transactions are asked last: a block of theirs that verifies may be of a history of their own.
 
 use super::Filesystem;
+use crate::device::search_below;
 use crate::tree::block::check_block;
 use crate::tree::readahead::Places;
 use crate::tree::{BadBlock, BlockSource, CopySource, LostBlock, ParentCheck, TreeBlock, TreeGeometry};
@@ -90,8 +91,17 @@ impl Filesystem {
         let accept = |bytes: &[u8]| check_block(bytes, at, &self.geometry, check).is_ok();
         self.volume
             .recover(at, len, self.geometry.sectorsize() as usize, accept)
-            .and_then(|found| TreeBlock::verify(found.bytes.into(), at, &self.geometry, check).ok())
+            .map(|found| found.bytes)
+            .or_else(|| self.search_below(at, len, &accept))
+            .and_then(|bytes| TreeBlock::verify(bytes.into(), at, &self.geometry, check).ok())
             .ok_or_else(|| failure.into_lost(at))
+    }
+
+    /// Looks among what layers below the members keep of the block.
+    fn search_below(&self, at: Logical, len: usize, accept: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+        let chunk = self.chunks().lookup(at).ok().filter(|chunk| chunk.contiguous_bytes(at) >= len as u64)?;
+        let copies = chunk.copies(at);
+        copies.iter().find_map(|copy| search_below(&**self.device(copy.place.devid)?, copy.place.physical, len, accept))
     }
 
     /// The copies on current members, and those on members that missed transactions; the others are missing.

@@ -3,8 +3,11 @@
 mod features;
 pub mod items;
 mod key;
+pub(crate) mod le;
+pub mod md_superblock;
 pub mod node;
 mod private;
+mod signature;
 mod superblock;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -15,6 +18,7 @@ pub use features::{CompatRoFlags, Conversion, IncompatFlags, SuperFlags, Unsuppo
 pub(crate) use key::DiskKey;
 pub use key::Key;
 pub use private::PrivateMarks;
+pub use signature::{Signature, recognise};
 pub use superblock::{
     BackupRoot, NotPlaced, PlacedSuperblock, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock,
     SuperblockError, SysChunk, TreeRoot,

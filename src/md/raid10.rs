@@ -79,6 +79,12 @@ pub enum BadGeometry {
         /// By the layout.
         copies: u32,
     },
+    /// A layout that md does not know.
+    #[error("unknown md RAID10 layout {layout:#x}")]
+    Layout {
+        /// As in the super block.
+        layout: u32,
+    },
     /// Not a chunk fits.
     #[error("members of {member_bytes} bytes are too small")]
     Member {
@@ -105,25 +111,71 @@ pub struct Raid10 {
     layout: Layout,
     devices: u32,
     chunk_bytes: u64,
-    /// Chunks of a member that are used, for all far copies together.
-    member_chunks: u64,
+    near: u64,
+    far: u64,
+    is_offset: bool,
+    /// Far copies stay within sets of so many members.
+    far_set: u64,
+    /// Rows between far copies.
+    stride_rows: u64,
+    array_chunks: u64,
 }
 
 impl Raid10 {
     /// An array of `devices` members of `member_bytes` each.
     pub fn new(layout: Layout, devices: u32, chunk_bytes: u64, member_bytes: u64) -> Result<Self, BadGeometry> {
+        let (near, far) = (layout.near_copies(), layout.far_copies());
+        let far_set = u64::from(devices).max(1);
+        Self::of(layout, (near, far, matches!(layout, Layout::Offset(_)), far_set), devices, chunk_bytes, member_bytes)
+    }
+
+    /// An array with the layout of an md super block: near copies in bits 0 to 7, far copies in 8 to 15, bit 16 for
+    /// offset, and in 17 and 18 how far copies are kept within sets of members.
+    pub fn of_md(layout: u32, devices: u32, chunk_bytes: u64, member_bytes: u64) -> Result<Self, BadGeometry> {
+        let (near, far, is_offset) = (layout & 0xff, layout >> 8 & 0xff, layout & 1 << 16 != 0);
+        let bad = BadGeometry::Layout { layout };
+        let copies = near.checked_mul(far).filter(|copies| (1..=COPIES_MAX).contains(copies)).ok_or(bad)?;
+        let far_set = match layout >> 17 {
+            0 => devices,
+            1 => devices / far,
+            2 => copies,
+            _ => return Err(bad),
+        };
+        if far_set == 0 || far_set > devices || (far_set < far && layout >> 17 != 0) {
+            return Err(bad);
+        }
+        let kind = match (far, is_offset) {
+            (1, _) => Layout::Near(near),
+            (_, false) => Layout::Far(far),
+            (_, true) => Layout::Offset(far),
+        };
+        Self::of(kind, (near, far, is_offset, u64::from(far_set)), devices, chunk_bytes, member_bytes)
+    }
+
+    fn of(
+        layout: Layout,
+        (near, far, is_offset, far_set): (u32, u32, bool, u64),
+        devices: u32,
+        chunk_bytes: u64,
+        member_bytes: u64,
+    ) -> Result<Self, BadGeometry> {
         if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(CHUNK_STEP_BYTES) {
             return Err(BadGeometry::Chunk { chunk_bytes });
         }
-        let copies = layout.copies();
+        let copies = near.saturating_mul(far);
         if copies == 0 || devices < copies {
             return Err(BadGeometry::Devices { devices, copies });
         }
         let member_chunks = member_bytes / chunk_bytes;
-        if member_chunks < u64::from(layout.far_copies()) {
+        if member_chunks < u64::from(far) {
             return Err(BadGeometry::Member { member_bytes });
         }
-        Ok(Self { layout, devices, chunk_bytes, member_chunks })
+        let (disks, near, far) = (u64::from(devices), u64::from(near), u64::from(far));
+        // As `calc_sectors`: what the array holds, and from that back what each member needs.
+        let array_chunks = (member_chunks / far).checked_mul(disks).ok_or(BadGeometry::Member { member_bytes })? / near;
+        let used = array_chunks.saturating_mul(near * far).div_ceil(disks);
+        let stride_rows = if is_offset { 1 } else { used / far };
+        Ok(Self { layout, devices, chunk_bytes, near, far, is_offset, far_set, stride_rows, array_chunks })
     }
 
     /// The layout.
@@ -143,13 +195,12 @@ impl Raid10 {
 
     /// What the array holds.
     pub fn len_bytes(&self) -> u64 {
-        let rows = self.member_chunks / u64::from(self.layout.far_copies());
-        rows * u64::from(self.devices) / u64::from(self.layout.near_copies()) * self.chunk_bytes
+        self.array_chunks.saturating_mul(self.chunk_bytes)
     }
 
     /// The data of one row of chunks over all members: what md counts as a stripe when it sets the readahead.
     pub fn stripe_bytes(&self) -> u64 {
-        self.chunk_bytes * u64::from(self.devices) / u64::from(self.layout.near_copies())
+        self.chunk_bytes * u64::from(self.devices) / self.near
     }
 
     /// How far from `offset` the end of its chunk is.
@@ -159,28 +210,38 @@ impl Raid10 {
 
     /// Where the byte at `offset` of the array lies.
     pub fn copies(&self, offset: u64) -> Copies {
-        let (devices, near) = (u64::from(self.devices), u64::from(self.layout.near_copies()));
+        let disks = u64::from(self.devices);
         let (chunk, within) = (offset / self.chunk_bytes, offset % self.chunk_bytes);
         // Near copies take consecutive places of a grid that is filled row by row.
-        let place = |copy: u64| chunk * near + copy;
-        (0..near)
-            .flat_map(|copy| {
-                let (row, column) = (place(copy) / devices, place(copy) % devices);
-                (0..u64::from(self.layout.far_copies())).map(move |far| (row, column, far))
-            })
-            .map(|(row, column, far)| Copy {
-                device: ((column + far * near) % devices) as u32,
-                at: Physical::new(self.row(row, far) * self.chunk_bytes + within),
-            })
-            .collect()
+        let first = chunk * self.near;
+        let step = if self.is_offset { self.far } else { 1 };
+        let mut row = first / disks * step;
+        let mut copies = Copies::new();
+        for near in 0..self.near {
+            let column = (first + near) % disks;
+            row += u64::from(near > 0 && column == 0);
+            let mut device = column;
+            for far in 0..self.far {
+                if far > 0 {
+                    device = self.next_far(device);
+                }
+                let at = Physical::new((row + far * self.stride_rows) * self.chunk_bytes + within);
+                copies.push(Copy { device: device as u32, at });
+            }
+        }
+        copies
     }
 
-    /// The row of a member that holds far copy `far` of row `row` of the grid.
-    fn row(&self, row: u64, far: u64) -> u64 {
-        match self.layout {
-            Layout::Near(_) => row,
-            Layout::Far(copies) => row + far * (self.member_chunks / u64::from(copies)),
-            Layout::Offset(copies) => row * u64::from(copies) + far,
+    /// The member that has the next far copy of what `device` has: within its set, of which the last one takes the members
+    /// that are left over.
+    fn next_far(&self, device: u64) -> u64 {
+        let (disks, set) = (u64::from(self.devices), self.far_set);
+        let last_start = (disks / set - 1) * set;
+        let moved = device + self.near;
+        if !disks.is_multiple_of(set) && moved > last_start {
+            (moved - last_start) % (set + disks % set) + last_start
+        } else {
+            moved % set + device / set * set
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::folded::{Folded, Sum};
 use super::journal::Journal;
 use super::plan::{RepairPlan, Step};
+use crate::device::lower_devid;
 use crate::lease::LeaseError;
+use crate::scrub::below::BelowPlace;
 use crate::scrub::finding::{Finding, FindingKind, RepairState};
 use crate::scrub::outcome::{ScrubOutcome, Verdict};
 use crate::scrub::tally::Counters;
@@ -116,7 +118,7 @@ impl RepairSummary {
 /// Puts into `outcome` what became of the findings.
 pub(super) fn settle(outcome: &mut ScrubOutcome, plan: &RepairPlan, summary: &RepairSummary) {
     for (step, state) in plan.steps().iter().zip(&summary.states) {
-        let devices = outcome.devices.iter_mut().filter(|device| device.devid == step.place.devid);
+        let devices = outcome.devices.iter_mut().filter(|device| device.devid == step.member.devid);
         let sum = Sum::of(step);
         devices.map(|device| &mut device.counters).for_each(|counters| count(counters, sum, *state));
         count(&mut outcome.totals, sum, *state);
@@ -140,7 +142,8 @@ pub(super) fn settle(outcome: &mut ScrubOutcome, plan: &RepairPlan, summary: &Re
     let all_done = summary.states.iter().all(|state| *state == StepState::Done)
         && outcome.findings.iter().all(|finding| !is_open(&finding.repair))
         && plan.withheld().is_empty()
-        && outcome.filesystem.missing_devids.is_empty();
+        && outcome.filesystem.missing_devids.is_empty()
+        && !outcome.filesystem.is_degraded_below();
     outcome.verdict = match outcome.verdict {
         Verdict::Uncorrectable => Verdict::Uncorrectable,
         _ if has_failed => Verdict::Uncorrectable,
@@ -161,11 +164,36 @@ fn count(counters: &mut Counters, step: Sum, state: StepState) {
     counters.correctable_errors = counters.correctable_errors.saturating_sub(step.sectors);
 }
 
-/// A finding is done when all steps within its place are.
+/// A finding is done when all steps within its place are; below btrfs, within all of its places.
 fn state_of(finding: &Finding, plan: &RepairPlan, summary: &RepairSummary) -> RepairState {
-    let (start, end) = (finding.physical, finding.physical + u64::from(finding.length));
+    if finding.below.is_empty() {
+        let place = DevicePhysical { devid: finding.devid, physical: finding.physical };
+        let state = state_within(finding, place, u64::from(finding.length), plan, summary);
+        return state.unwrap_or_else(|| state_of_folded(place.devid, plan, summary));
+    }
+    let of_place = |below: &BelowPlace| {
+        let place = DevicePhysical { devid: lower_devid(below.file), physical: below.physical };
+        state_within(finding, place, u64::from(below.length), plan, summary)
+    };
+    // A copy that was right already needs no step.
+    let states: Vec<RepairState> = finding.below.iter().filter_map(of_place).collect();
+    let worst = [RepairState::Failed, RepairState::Possible, RepairState::Done];
+    let folded = || {
+        let first = finding.below.first().map(|below| state_of_folded(lower_devid(below.file), plan, summary));
+        first.unwrap_or(RepairState::Possible)
+    };
+    worst.into_iter().find(|state| states.contains(state)).unwrap_or_else(folded)
+}
+
+fn state_within(
+    finding: &Finding,
+    place: DevicePhysical,
+    len_bytes: u64,
+    plan: &RepairPlan,
+    summary: &RepairSummary,
+) -> Option<RepairState> {
+    let (start, end) = (place.physical, place.physical + len_bytes);
     let is_superblock = finding.kind == FindingKind::Superblock;
-    let place = DevicePhysical { devid: finding.devid, physical: start };
     let order = |step: &Step| (step.kind == FindingKind::Superblock, step.place.devid, step.end());
     let first = plan.steps().partition_point(|step| order(step) <= (is_superblock, place.devid, start));
     let steps = plan.steps().iter().zip(&summary.states).skip(first);
@@ -176,12 +204,12 @@ fn state_of(finding: &Finding, plan: &RepairPlan, summary: &RepairSummary) -> Re
     let mut seen = None;
     for (_, state) in within {
         match state {
-            StepState::Failed(_) => return RepairState::Failed,
-            StepState::Pending => return RepairState::Possible,
+            StepState::Failed(_) => return Some(RepairState::Failed),
+            StepState::Pending => return Some(RepairState::Possible),
             StepState::Done => seen = Some(RepairState::Done),
         }
     }
-    seen.unwrap_or_else(|| state_of_folded(place.devid, plan, summary))
+    seen
 }
 
 /// Of a finding whose steps are not listed: what all steps of the device have come to that are not.

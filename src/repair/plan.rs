@@ -41,7 +41,9 @@ pub struct Step {
     pub logical: Logical,
     /// Which copy it is.
     pub mirror: MirrorNum,
-    /// Where.
+    /// Where it belongs on the member.
+    pub member: DevicePhysical,
+    /// Where: there, or on a file below.
     pub place: DevicePhysical,
     /// In bytes.
     pub len_bytes: u64,
@@ -64,6 +66,7 @@ impl Step {
             problem: mend.problem,
             logical: mend.logical,
             mirror: mend.mirror,
+            member: mend.member,
             place: mend.place,
             len_bytes: mend.bytes.len() as u64,
             source: mend.source,
@@ -261,12 +264,17 @@ fn is_broken(step: &Step, broken: &BTreeSet<Logical>) -> bool {
 }
 
 pub(super) fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>) -> Option<Withheld> {
-    let devid = step.place.devid;
-    let member = fs.volume().member(devid)?;
+    let place = step.member;
+    let member = fs.volume().member(place.devid)?;
     if member.is_seed() {
         return Some(Withheld::Seed);
     }
-    if step.end().raw() > member.device().len() {
+    let end = place.physical + step.len_bytes;
+    // What an array below keeps beside its data has no place on the member.
+    if step.kind == FindingKind::Parity && step.member != step.place {
+        return None;
+    }
+    if end.raw() > member.device().len() {
         return Some(Withheld::PastEnd);
     }
     let knowledge = fs.knowledge();
@@ -277,12 +285,12 @@ pub(super) fn withheld(fs: &Filesystem, step: &Step, broken: &BTreeSet<Logical>)
         if !knowledge.knows_all_places() {
             return Some(Withheld::DoubtfulMap);
         }
-        return (occupant(fs, step.place) != Occupant::None).then_some(Withheld::SuperblockInChunk);
+        return (occupant(fs, place) != Occupant::None).then_some(Withheld::SuperblockInChunk);
     }
     if fs.chunks().lookup(step.logical).is_ok_and(|chunk| knowledge.doubts(chunk)) {
         return Some(Withheld::DoubtfulChunk);
     }
-    if touches_superblock(member, step.place.physical, step.end()) {
+    if touches_superblock(member, place.physical, end) {
         return Some(Withheld::OverSuperblock);
     }
     is_broken(step, broken).then_some(Withheld::BrokenLink)

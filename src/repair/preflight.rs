@@ -1,6 +1,6 @@
 //! What must not be written at all, whatever is bad about it.
 
-use crate::device::{DeviceError, Use, users_of};
+use crate::device::{DeviceError, ReadOnlyReason, Use, users_of};
 use crate::filesystem::{Filesystem, SplitBrain};
 use crate::format::UnsupportedFeature;
 use crate::scrub::mend::Choice;
@@ -46,6 +46,14 @@ pub enum Refusal {
         /// The last one of the set.
         newest: Generation,
     },
+    /// A member is put together from layers that are only read.
+    #[error("{path}: {reason}, so it is not written", path = .path.display())]
+    OnlyRead {
+        /// The member.
+        path: PathBuf,
+        /// Why.
+        reason: ReadOnlyReason,
+    },
     /// Two members were written without each other: neither has all that the other has.
     #[error("{0}")]
     SplitBrain(Box<SplitBrain>),
@@ -64,6 +72,11 @@ pub fn check_may_write(fs: &Filesystem) -> Result<(), Refusal> {
     }
     if let Some(dump) = fs.set().members().find(|member| member.is_zone_dump()) {
         return Err(Refusal::ZoneDump(dump.path().to_owned()));
+    }
+    for member in fs.members() {
+        if let Some(reason) = member.device().below().and_then(|below| below.read_only()) {
+            return Err(Refusal::OnlyRead { path: member.path().to_owned(), reason: reason.clone() });
+        }
     }
     Ok(())
 }

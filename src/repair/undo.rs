@@ -6,7 +6,8 @@
 //! be run again. Old bytes that could not be read when they were overwritten stay new.
 
 use super::fingerprint::{ATOM_BYTES, atoms};
-use super::journal::{LOST_UNIT_BYTES, LogEnd, LogError, LogReader, Record};
+use super::journal::{LOST_UNIT_BYTES, LogEnd, LogError, LogHeader, LogReader, Record};
+use crate::device::{Below, LowerFile, ReadDevice, lower_file};
 use crate::lease::{LeaseError, WriteLease};
 use crate::units::{DeviceId, DevicePhysical, Generation, Physical};
 use crate::volume::Member;
@@ -120,8 +121,9 @@ pub struct UndoPlan<F> {
 impl<F: Read + Seek> UndoPlan<F> {
     /// Holds a log against the members. Reads only.
     pub fn check(mut log: LogReader<F>, members: &[Arc<Member>]) -> Result<Self, UndoError> {
+        let lower = lower_devices(log.header(), members);
         let header = log.header().clone();
-        let mut by_devid: BTreeMap<DeviceId, &Member> = BTreeMap::new();
+        let mut by_devid: BTreeMap<DeviceId, Arc<dyn ReadDevice>> = lower.into_iter().collect();
         for member in members {
             let path = || member.path().to_owned();
             let Some(then) = header.members.iter().find(|then| then.uuid == member.uuid()) else {
@@ -135,7 +137,7 @@ impl<F: Read + Seek> UndoPlan<F> {
             if have_bytes != expect_bytes {
                 return Err(UndoError::Size { path: path(), have_bytes, expect_bytes });
             }
-            by_devid.insert(then.devid, member);
+            by_devid.insert(then.devid, Arc::clone(member.device()));
         }
         let mut checked = Checked::default();
         each_chunk(&mut log, |chunk| {
@@ -143,16 +145,16 @@ impl<F: Read + Seek> UndoPlan<F> {
             // What a later record covers is checked against that one.
             for record in chunk.into_iter().rev().filter(|record| checked.add(record)) {
                 let devid = record.place.devid;
-                let Some(member) = by_devid.get(&devid) else {
+                let Some(device) = by_devid.get(&devid) else {
                     let then = header.members.iter().find(|then| then.devid == devid);
                     let (uuid, path) = then.map_or_else(Default::default, |then| (then.uuid, then.path.clone()));
                     return Err(UndoError::MemberMissing { devid, uuid, path });
                 };
-                new.push((record, *member));
+                new.push((record, Arc::clone(device)));
             }
-            let read = |at: Physical, buf: &mut [u8], member: &Member| member.device().read_at(at, buf);
-            let check =
-                |(record, member): &(Record, &Member)| now_in(record, |at, buf| read(at, buf, member)).map(drop);
+            let check = |(record, device): &(Record, Arc<dyn ReadDevice>)| {
+                now_in(record, |at, buf| device.read_at(at, buf)).map(drop)
+            };
             in_parallel(AT_A_TIME, &new, check).map(drop)
         })?;
         Ok(Self { devices: checked.devices(), log })
@@ -221,6 +223,22 @@ fn in_parallel<T: Sync, R: Send>(
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The files below the members, by the numbers that the log has for them.
+pub fn lower_devices(header: &LogHeader, members: &[Arc<Member>]) -> Vec<(DeviceId, Arc<dyn ReadDevice>)> {
+    let files = lower_files(members);
+    let known = files.filter_map(|file| {
+        let then = header.members.iter().find(|then| then.uuid == file.uuid && lower_file(then.devid).is_some())?;
+        (then.len_bytes == file.device.len()).then(|| (then.devid, Arc::clone(&file.device)))
+    });
+    known.collect()
+}
+
+/// The files below members that are put together from others.
+pub fn lower_files(members: &[Arc<Member>]) -> impl Iterator<Item = &LowerFile> {
+    let below = members.iter().find_map(|member| member.device().below());
+    below.into_iter().flat_map(Below::files).filter(|file| file.is_written())
 }
 
 /// The places that have been looked at.

@@ -1,5 +1,6 @@
 //! The report as JSON or YAML: numbers raw, keys never abbreviated, findings in the order of the outcome.
 
+use super::layers::{BelowEntry, LowerEntry};
 use super::owner::FileEntry;
 use super::rebuild::RebuiltEntry;
 use super::repair::RepairEntry;
@@ -92,6 +93,8 @@ struct Document<'a> {
     rate_bytes_per_second: f64,
     totals: CountersEntry,
     devices: Vec<DeviceEntry>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<LowerEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     repair: Option<RepairEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,6 +163,8 @@ pub(super) struct FindingEntry {
     files_incomplete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    below: Vec<BelowEntry>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -192,6 +197,7 @@ impl<'a> Document<'a> {
             rate_bytes_per_second: human::rate(outcome.bytes_scrubbed, outcome.duration),
             totals: CountersEntry(outcome.totals),
             devices: outcome.devices.iter().map(DeviceEntry::new).collect(),
+            members: outcome.filesystem.lower.iter().map(LowerEntry::new).collect(),
             repair: report.repair.as_ref().map(RepairEntry::new),
             rebuilt: report.rebuilt.as_ref().map(RebuiltEntry::new),
             findings: outcome
@@ -252,6 +258,7 @@ impl FindingEntry {
             files_omitted: owners.omitted,
             files_incomplete: owners.is_partial || owners.is_cut,
             holds: owners.holds,
+            below: finding.below.iter().map(BelowEntry::new).collect(),
         }
     }
 }

@@ -41,8 +41,25 @@ impl fmt::Display for SpanLine<'_> {
         if let Some(found) = found {
             evidence(found, f)?;
         }
-        write!(f, "; {}", prospects(first.repair))
+        write!(f, "; {}", prospects(first.repair))?;
+        below(first, count, f)
     }
+}
+
+/// Where below btrfs it is: with its place where it is one block.
+fn below(first: &Finding, count: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (nth, place) in first.below.iter().enumerate() {
+        let intro = if nth == 0 { "; below it " } else { ", " };
+        write!(f, "{intro}{}", place.kind)?;
+        if let Some(role) = place.role {
+            write!(f, " role {role}")?;
+        }
+        write!(f, " ({})", place.path.display())?;
+        if count == 1 {
+            write!(f, " at {}", place.physical)?;
+        }
+    }
+    Ok(())
 }
 
 fn adjective(problem: Problem) -> &'static str {

@@ -7,6 +7,7 @@ mod device_map;
 mod document;
 mod extract;
 mod human;
+mod layers;
 mod line;
 mod model;
 mod owner;

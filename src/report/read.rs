@@ -140,6 +140,7 @@ impl SavedFinding {
             },
             repair: known(index, "repair", &self.repair)?,
             owner: self.owner,
+            below: Vec::new(),
         })
     }
 }

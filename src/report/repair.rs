@@ -55,6 +55,7 @@ impl fmt::Display for SourceText {
             Source::Rebuilt(RecoverySource::Q) => f.write_str("rebuilt from Q"),
             Source::Rebuilt(RecoverySource::PQ { with }) => write!(f, "rebuilt from P and Q without column {with}"),
             Source::Rebuilt(RecoverySource::AsRead) | Source::RebuiltInParts => f.write_str("rebuilt sector by sector"),
+            Source::Below => f.write_str("another copy, or parity, below"),
             Source::RowData => f.write_str("computed from the row's data"),
             Source::SuperblockOf(devid) => write!(f, "super block of devid {devid}"),
             Source::Chosen(mirror) => write!(f, "mirror {mirror}, without checksum, chosen by the user"),

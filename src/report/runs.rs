@@ -63,7 +63,8 @@ impl<'a> Run<'a> {
 fn follows(last: &Finding, next: &Finding) -> bool {
     let said = |finding: &Finding| {
         let Finding { kind, problem, length, mirror, devid, profile, repair, owner, .. } = finding;
-        (*kind, *problem, *length, *mirror, *devid, *profile, *repair, *owner)
+        let below: Vec<_> = finding.below.iter().map(|place| (place.file, place.role)).collect();
+        (*kind, *problem, *length, *mirror, *devid, *profile, *repair, *owner, below)
     };
     let bytes = u64::from(last.length);
     let is_block = matches!(last.kind, FindingKind::Data | FindingKind::Metadata);

@@ -1,6 +1,7 @@
 //! What `mirrortool show` prints: the file system, its members, its block groups, and what the loss of devices costs.
 
 use super::document::{Encoding, FilesystemEntry, Tool, WriteError, encode};
+use super::layers::LowerEntry;
 use super::words::Word;
 use super::{human, owner};
 use crate::owners::{LostNow, SubvolumeLoss};
@@ -201,6 +202,7 @@ pub fn write_inventory_document(
         command: "show",
         filesystem: FilesystemEntry::new(&inventory.filesystem),
         devices: inventory.members.iter().map(MemberEntry::new).collect(),
+        members: inventory.filesystem.lower.iter().map(LowerEntry::new).collect(),
         block_groups: inventory.groups.iter().map(GroupEntry::new).collect(),
         lost_now: LostNowEntry::new(inventory),
         losses: inventory
@@ -220,6 +222,8 @@ struct Document<'a> {
     command: &'static str,
     filesystem: FilesystemEntry<'a>,
     devices: Vec<MemberEntry>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<LowerEntry>,
     block_groups: Vec<GroupEntry>,
     /// Null where no device is missing.
     lost_now: Option<LostNowEntry>,
@@ -376,6 +380,7 @@ mod tests {
                 nodesize: 16384,
                 num_devices: 3,
                 missing_devids: vec![DeviceId::new(3)],
+                lower: Vec::new(),
             },
             members: vec![
                 member(1, Some(9), MemberState::Present),

@@ -49,6 +49,7 @@ fn outcome(first: Counters, second: Counters, verdict: Verdict, findings: Vec<Fi
             nodesize: 16384,
             num_devices: 2,
             missing_devids: vec![],
+            lower: Vec::new(),
         },
         selected: Selected::ALL,
         status: Status::Finished,
@@ -90,6 +91,7 @@ pub(super) fn bad_sector(mirror: u8, repair: RepairState) -> Finding {
         },
         repair,
         owner: None,
+        below: Vec::new(),
     }
 }
 

@@ -41,6 +41,7 @@ fn finding(fs: &Filesystem, at: Logical, place: DevicePhysical, tree: ObjectId, 
         evidence: Evidence::Text(text.into()),
         repair: RepairState::Undecidable,
         owner: Some(tree.raw()),
+        below: Vec::new(),
     }
 }
 
@@ -69,6 +70,7 @@ pub(super) fn tell_of_superblock(fs: &Filesystem, odd: &[String], tally: &mut Ta
         evidence: Evidence::Text(odd.join("; ").into()),
         repair: RepairState::Undecidable,
         owner: None,
+        below: Vec::new(),
     };
     tally.find(finding, 0);
 }

@@ -7,6 +7,8 @@
 use super::accounts;
 use super::ahead::{Ahead, CURSORS_PER_PLANNER};
 use super::allocation::{Allocation, Older};
+use super::below;
+use super::below::rows::{Judging, Rows};
 use super::doubtful_sums::note_of_lost_sums;
 use super::earlier::Part;
 use super::extra::{ExtraBlock, NothingLost};
@@ -58,6 +60,7 @@ pub(super) struct Engine<'a> {
     lost: Mutex<BTreeMap<Logical, LostSubtree>>,
     moved: MoveWatch,
     is_known: Option<Box<dyn Fn(Logical, Generation) -> bool + Sync + 'a>>,
+    rows: Rows,
 }
 
 impl<'a> Engine<'a> {
@@ -104,6 +107,7 @@ impl<'a> Engine<'a> {
             lost,
             moved,
             is_known,
+            rows: Rows::default(),
         })
     }
 
@@ -290,6 +294,7 @@ impl<'a> Engine<'a> {
             tally.stripes = StripeBuilder::all(window, rebuilding);
         }
         self.with_bench(|bench| {
+            below::tell(self.fs, window, &copies, bench, &mut tally);
             match job.scope {
                 Scope::Part => {}
                 Scope::Whole if has_parity(&window.chunk) => judge_rows(window, &copies, bench, &mut tally),
@@ -305,16 +310,10 @@ impl<'a> Engine<'a> {
             }
         });
         self.hand_over_stripes(window, &mut tally);
-        let mut mends = std::mem::take(&mut tally.mends).into_list();
-        mends.retain(|mend| !self.standings.get(&mend.place.devid).is_some_and(|standing| standing.is_apart()));
-        if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
-            let nodesize = self.geometry().nodesize() as usize;
-            for mend in mends.iter().filter(|mend| mend.kind == FindingKind::Metadata) {
-                let blocks = (0..mend.bytes.len()).step_by(nodesize);
-                tally.mended_blocks.extend(blocks.map(|offset| mend.logical + offset as u64));
-            }
-            (mending.sink)(mends);
+        if job.scope == Scope::Whole {
+            self.take_rows(window, &copies, &mut tally);
         }
+        self.hand_over(&mut tally);
         let mut seen = BTreeSet::new();
         for (at, marks) in copies.iter().flat_map(|copy| &copy.verdict.marks) {
             if seen.insert(*at) {
@@ -344,6 +343,41 @@ impl<'a> Engine<'a> {
             if !stripes.is_empty() {
                 (rebuilding.sink)(stripes);
             }
+        }
+    }
+
+    /// Gives away the right bytes that have been collected, each for the file where it is to be written.
+    fn hand_over(&self, tally: &mut Tally) {
+        let mut mends = std::mem::take(&mut tally.mends).into_list();
+        mends.retain(|mend| !self.standings.get(&mend.member.devid).is_some_and(|standing| standing.is_apart()));
+        if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
+            let nodesize = self.geometry().nodesize() as usize;
+            for mend in mends.iter().filter(|mend| mend.kind == FindingKind::Metadata) {
+                let blocks = (0..mend.bytes.len()).step_by(nodesize);
+                tally.mended_blocks.extend(blocks.map(|offset| mend.logical + offset as u64));
+            }
+            (mending.sink)(below::to_lower(self.fs, mends));
+        }
+    }
+
+    /// Brings the blocks of a window that has been judged to the rows of the arrays below.
+    fn take_rows(&self, window: &Window, copies: &[StripeCopy], tally: &mut Tally) {
+        for copy in copies {
+            let Some(devid) = window.chunk.stripes().get(copy.stripe).map(|stripe| stripe.devid) else { continue };
+            let Some(below) = self.fs.device(devid).and_then(|device| device.below()) else { continue };
+            if !below.parities().is_empty() {
+                let judging = Judging { fs: self.fs, below, wants_mends: self.is_mending() };
+                below::bring(&self.rows, judging, window, copies, copy, tally);
+            }
+        }
+    }
+
+    /// Judges the rows that have not been complete before the end.
+    pub(super) fn finish_rows(&self, tally: &mut Tally) {
+        let device = self.fs.members().find_map(|member| member.device().below().filter(|b| !b.parities().is_empty()));
+        if let Some(below) = device.filter(|_| !self.is_cancelled()) {
+            self.rows.finish(Judging { fs: self.fs, below, wants_mends: self.is_mending() }, tally);
+            self.hand_over(tally);
         }
     }
 
@@ -407,6 +441,7 @@ impl<'a> Engine<'a> {
                     evidence: Evidence::Errno(None),
                     repair: RepairState::Impossible,
                     owner: None,
+                    below: Vec::new(),
                 };
                 tally.find(finding, sectors_each);
             }
@@ -439,7 +474,7 @@ impl<'a> Engine<'a> {
         let work = |scope: Option<&rayon::Scope<'a>>| {
             std::thread::scope(|threads| {
                 for lane in self.lanes.values() {
-                    for _ in 0..self.options.threads_per_device.max(1) {
+                    for _ in 0..lane.threads(self.options.threads_per_device) {
                         threads.spawn(|| lane.serve(self, scope));
                     }
                 }

@@ -1,5 +1,6 @@
 //! What a scrub found: one value per bad copy. A finding is data for reports and for repair, never an error.
 
+use super::below::BelowPlace;
 use crate::checksum::Digest;
 use crate::format::Key;
 use crate::units::{DeviceId, Generation, Logical, MirrorNum, Physical};
@@ -147,6 +148,9 @@ pub enum RepairState {
     Undecidable,
 }
 
+/// See [`Finding::sort_key`].
+type SortKey = (Logical, MirrorNum, DeviceId, Physical, FindingKind, Problem, Option<(u32, Physical)>);
+
 /// One bad copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -172,11 +176,14 @@ pub struct Finding {
     pub repair: RepairState,
     /// For metadata: the tree that owns the block, where known.
     pub owner: Option<u64>,
+    /// Where below btrfs it is, if its device is put together from others.
+    pub below: Vec<BelowPlace>,
 }
 
 impl Finding {
     /// The order of findings in every report: by address, then copy, then place.
-    pub fn sort_key(&self) -> (Logical, MirrorNum, DeviceId, Physical, FindingKind, Problem) {
-        (self.logical, self.mirror, self.devid, self.physical, self.kind, self.problem)
+    pub fn sort_key(&self) -> SortKey {
+        let below = self.below.first().map(|place| (place.file, place.physical));
+        (self.logical, self.mirror, self.devid, self.physical, self.kind, self.problem, below)
     }
 }

@@ -262,6 +262,7 @@ impl MirroredBlock<'_> {
             problem,
             logical: self.at,
             mirror: copy.mirror,
+            member: copy.place,
             place: copy.place,
             source,
             right,
@@ -345,7 +346,7 @@ pub(super) fn accept<'a>(
 }
 
 /// The checksum of the sector of data at `at`.
-fn stored_sum<'a>(window: &'a Window, run: &Run, at: Logical, geometry: &TreeGeometry) -> Option<&'a [u8]> {
+pub(super) fn stored_sum<'a>(window: &'a Window, run: &Run, at: Logical, geometry: &TreeGeometry) -> Option<&'a [u8]> {
     let RunKind::Summed(first) = run.kind else { return None };
     let digest_len = geometry.csum_type().digest_len();
     let nth = (at - run.logical) as usize / geometry.sectorsize() as usize;
@@ -427,6 +428,7 @@ impl Found<'_> {
             evidence: self.evidence,
             repair: bench.prospect_on(self.copy.place.devid, self.repair),
             owner,
+            below: Vec::new(),
         };
         tally.find(finding, sectors);
     }

@@ -40,6 +40,8 @@ pub enum Source {
     RebuiltInParts,
     /// Parity, computed from a row all of whose blocks verify.
     RowData,
+    /// Another copy below btrfs, or what parity there gives.
+    Below,
     /// The best super block, with the address and the device item of this copy.
     SuperblockOf(DeviceId),
     /// A copy of a sector without checksum that the user has chosen.
@@ -115,7 +117,9 @@ pub struct Mend {
     pub logical: Logical,
     /// Which copy it is.
     pub mirror: MirrorNum,
-    /// Where to write.
+    /// Where it belongs on the member.
+    pub member: DevicePhysical,
+    /// Where to write: there, or on a file below (see [`crate::device::lower_devid`]).
     pub place: DevicePhysical,
     /// Where the right bytes come from.
     pub source: Source,
@@ -173,6 +177,7 @@ pub(super) struct Fix<'a> {
     pub(super) problem: Problem,
     pub(super) logical: Logical,
     pub(super) mirror: MirrorNum,
+    pub(super) member: DevicePhysical,
     pub(super) place: DevicePhysical,
     pub(super) source: Source,
     /// Just verified.
@@ -249,6 +254,7 @@ impl Part<'_> {
             problem: self.fix.problem,
             logical: self.fix.logical + self.offset_bytes,
             mirror: self.fix.mirror,
+            member: DevicePhysical { physical: self.fix.member.physical + self.offset_bytes, ..self.fix.member },
             place: self.place(),
             source: self.fix.source,
             bytes: ProvenBytes(Excerpt::of(self.right, buffers)),

@@ -7,6 +7,7 @@
 mod accounts;
 mod ahead;
 mod allocation;
+pub mod below;
 pub mod commit;
 mod compare;
 mod contradictions;
@@ -49,6 +50,7 @@ mod verify;
 mod whose;
 mod window;
 
+pub use notes::layers as layer_notes;
 pub use progress::Progress;
 pub use run::{describe, scrub, scrub_and_mend, scrub_and_rebuild, scrub_on};
 pub use selection::{Copies, Kinds, Selected, Selection};

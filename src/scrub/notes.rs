@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn of_filesystem(fs: &Filesystem, has_log: bool) -> Vec<String> {
     let mut notes: Vec<String> = fs.set().warnings().iter().map(ToString::to_string).collect();
     notes.extend(fs.superblock().unknown_features().map(|feature| feature.to_string()));
+    notes.extend(layers(fs));
     if fs.superblock().is_metadump() {
         notes.push("this is a metadata dump (btrfs-image): it has no data, so no data was read".to_owned());
     }
@@ -62,6 +63,17 @@ fn zoned(fs: &Filesystem) -> impl Iterator<Item = String> + '_ {
             member.generation()
         ))
     })
+}
+
+/// What lies below the members, and what was noticed there.
+pub fn layers(fs: &Filesystem) -> Vec<String> {
+    let mut notes = Vec::new();
+    for member in fs.members() {
+        let Some(below) = member.device().below() else { continue };
+        notes.push(format!("layers of devid {}: {} > btrfs", member.devid(), below.chain()));
+        notes.extend(below.notes().iter().cloned());
+    }
+    notes
 }
 
 /// What the run gives reason to say.

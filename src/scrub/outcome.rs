@@ -4,6 +4,7 @@ use super::finding::Finding;
 use super::selection::Selected;
 use super::tally::Counters;
 use crate::checksum::ChecksumType;
+use crate::device::{Layer, LowerState};
 use crate::owners::OwnerTable;
 use crate::units::{DeviceId, Generation, Logical};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,27 @@ pub struct FilesystemInfo {
     pub num_devices: u64,
     /// Members that were not given.
     pub missing_devids: Vec<DeviceId>,
+    /// All files and devices that were given, where there are layers between them and btrfs; empty where there are none.
+    pub lower: Vec<LowerInfo>,
+}
+
+impl FilesystemInfo {
+    /// Is a member of an array below missing, or not in sync?
+    pub fn is_degraded_below(&self) -> bool {
+        let is_open = |layer: &Layer| matches!(layer, Layer::Md(array, _) if array.in_sync < array.raid_disks);
+        self.lower.iter().any(|file| file.state != LowerState::InSync || file.layers.iter().any(is_open))
+    }
+}
+
+/// A file or block device with layers above it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LowerInfo {
+    /// As given.
+    pub path: PathBuf,
+    /// Whether it can be relied on.
+    pub state: LowerState,
+    /// From the outermost to the innermost.
+    pub layers: Vec<Layer>,
 }
 
 /// Did the run get to its end?

@@ -334,6 +334,7 @@ impl<'a> RowJudge<'a> {
                 problem: piece.problem,
                 logical: piece.logical,
                 mirror: MirrorNum::new(1),
+                member: DevicePhysical { physical: column.place.physical + from as u64, ..column.place },
                 place: DevicePhysical { physical: column.place.physical + from as u64, ..column.place },
                 source: *source,
                 right,

@@ -90,6 +90,7 @@ fn report(
             evidence: evidence.clone(),
             repair: RepairState::Impossible,
             owner: owner.map(ObjectId::raw),
+            below: Vec::new(),
         };
         tally.find(finding, sectors);
     }

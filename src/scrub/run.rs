@@ -9,7 +9,7 @@ use super::finding::RepairState;
 use super::log_data::{self, LogContents};
 use super::lost::{Rebuilding, RebuiltBytes};
 use super::mend::Mending;
-use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, ScrubOutcome, Status, Verdict};
+use super::outcome::{Behind, DeviceOutcome, FilesystemInfo, LowerInfo, ScrubOutcome, Status, Verdict};
 use super::progress::Progress;
 use super::relink::report_broken_links;
 use super::selection::{Copies, Kinds, Selected};
@@ -18,11 +18,12 @@ use super::supers::scrub_supers;
 use super::tally::Counters;
 use super::unlisted::{self, Unlisted};
 use super::{ScrubError, ScrubOptions};
+use crate::device::{Below, LowerFile};
 use crate::filesystem::{BlockGroup, Contradiction, Filesystem};
 use crate::format::BlockGroupFlags;
 use crate::owners::OwnerTable;
 use crate::units::{DeviceId, Logical};
-use crate::volume::Chunk;
+use crate::volume::{Chunk, Member};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -113,6 +114,7 @@ impl<'a> Run<'a> {
         let bytes_before = tally.bytes;
         self.superblocks(&mut tally);
         tally.append(engine.run(chunks, &|part, tally| self.tell(part, tally)));
+        engine.finish_rows(&mut tally);
         engine.judge_lost_roots(&mut tally);
         let has_lost_subtrees = engine.has_lost_subtrees();
         drop(engine);
@@ -151,7 +153,10 @@ impl<'a> Run<'a> {
         let lacks_some = self.rebuilding.is_some() && (has_lost_subtrees || tally.ignored_extents > 0);
         let (worst, bytes_scrubbed, unknown_extents) = (tally.worst, tally.bytes, tally.unknown_extents);
         let broken_links = std::mem::take(&mut tally.broken_links);
-        let (findings, findings_omitted) = tally.findings.into_sorted();
+        let (mut findings, findings_omitted) = tally.findings.into_sorted();
+        for finding in &mut findings {
+            super::below::place_below(self.fs, finding);
+        }
         notes.extend(super::doubtful_sums::notes(&findings));
         let before = self.earlier.map(|earlier| (earlier.started, earlier.duration));
         let outcome = ScrubOutcome {
@@ -240,7 +245,7 @@ impl<'a> Run<'a> {
         scrub_supers(self.fs, &self.options.selection, self.mending.is_some(), &mut own);
         let mends = std::mem::take(&mut own.mends).into_list();
         if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
-            (mending.sink)(mends);
+            (mending.sink)(super::below::to_lower(self.fs, mends));
         }
         self.tell(Part::Superblocks, &own);
         tally.append(own);
@@ -313,7 +318,15 @@ pub fn describe(fs: &Filesystem) -> FilesystemInfo {
         nodesize: superblock.nodesize(),
         num_devices: fs.volume().members().count() as u64 + fs.set().missing().len() as u64,
         missing_devids: fs.set().missing().iter().map(|item| item.devid).collect(),
+        lower: lower(fs),
     }
+}
+
+/// All files, where there are layers above some.
+fn lower(fs: &Filesystem) -> Vec<LowerInfo> {
+    let below = fs.members().find_map(|member| member.device().below());
+    let info = |file: &LowerFile| LowerInfo { path: file.path.clone(), state: file.state, layers: file.layers.clone() };
+    below.into_iter().flat_map(Below::files).map(info).collect()
 }
 
 /// A set with a missing member is never clean: what should be on it is not there.
@@ -324,7 +337,10 @@ fn verdict(fs: &Filesystem, worst: Option<RepairState>) -> Verdict {
         Some(RepairState::Possible) => Verdict::Correctable,
         Some(RepairState::Failed | RepairState::Impossible | RepairState::Undecidable) => Verdict::Uncorrectable,
     };
-    if fs.set().missing().is_empty() { found } else { found.max(Verdict::Correctable) }
+    // A member that is missing, of btrfs or of an array below it, has copies that nobody has looked at.
+    let is_degraded = |member: &Arc<Member>| member.device().below().is_some_and(Below::is_degraded);
+    let is_whole = fs.set().missing().is_empty() && !fs.members().any(is_degraded);
+    if is_whole { found } else { found.max(Verdict::Correctable) }
 }
 
 /// One line per member, and one per missing member.

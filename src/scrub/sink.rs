@@ -230,6 +230,7 @@ mod tests {
             evidence: Evidence::None,
             repair: RepairState::Possible,
             owner: None,
+            below: Vec::new(),
         }
     }
 

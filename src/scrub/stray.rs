@@ -72,6 +72,7 @@ fn mend_copy(
             problem,
             logical: piece.logical,
             mirror,
+            member: piece.place,
             place: piece.place,
             source: Source::Mirror(from),
             right: bytes,

@@ -4,6 +4,7 @@
 //! A thread takes a buffer before it takes a task, so that the oldest window always gets its buffers and no two windows
 //! can wait for each other.
 
+use super::below::{self, BelowBlock, LowerSector};
 use super::engine::Engine;
 use super::group::Group;
 use super::pace::Pace;
@@ -34,6 +35,8 @@ pub(super) struct StripeCopy {
     pub(super) stripe: usize,
     pub(super) verdict: CopyVerdict,
     pub(super) unreadable: Unreadable,
+    /// What is wrong below the device, where it is put together from others.
+    pub(super) below: Vec<BelowBlock>,
     /// Kept only where the columns of a row must be seen together, or bad copies are to be mended.
     pub(super) buffer: Option<Arc<PooledBuffer>>,
 }
@@ -125,6 +128,13 @@ impl Lane {
         Ok(Self { device, pace: limit.map(Pace::new), pool, pending: Mutex::default(), arrived: Condvar::new() })
     }
 
+    /// Threads that serve it: where several copies are read one after the other, so many more.
+    pub(super) fn threads(&self, per_device: usize) -> usize {
+        let per_device = per_device.max(1);
+        let has_more = self.device.below().is_some_and(|below| below.has_copies() || !below.parities().is_empty());
+        if has_more { per_device.saturating_mul(2) } else { per_device }
+    }
+
     /// Queues a task behind all others.
     pub(super) fn push(&self, task: Task) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).tasks.push_back(task);
@@ -159,17 +169,19 @@ impl Lane {
                 continue;
             }
             let started_ns = engine.clock_ns();
-            let unreadable = self.read(&task, &mut buffer, engine);
+            let mut lower = Vec::new();
+            let unreadable = self.read(&task, &mut buffer, &mut lower, engine);
             engine.report(task.selection, started_ns, unreadable.is_empty());
+            let read = ReadStripe { device: &*self.device, buffer, unreadable, lower };
             match hashers {
-                Some(hashers) => hashers.spawn(move |_| judge_stripe(engine, &task, buffer, unreadable)),
-                None => judge_stripe(engine, &task, buffer, unreadable),
+                Some(hashers) => hashers.spawn(move |_| judge_stripe(engine, &task, read)),
+                None => judge_stripe(engine, &task, read),
             }
         }
     }
 
     /// Reads the task's parts of the window into the same places of the buffer.
-    fn read(&self, task: &Task, buffer: &mut [u8], engine: &Engine<'_>) -> Unreadable {
+    fn read(&self, task: &Task, buffer: &mut [u8], lower: &mut Vec<LowerSector>, engine: &Engine<'_>) -> Unreadable {
         let sectorsize = engine.geometry().sectorsize() as usize;
         let window = &task.job.window;
         let base = window.chunk.stripes().get(task.stripe).map(|s| s.offset + window.from_bytes).unwrap_or_default();
@@ -183,8 +195,13 @@ impl Lane {
             if let Some(pace) = &self.pace {
                 pace.wait(len as u64, engine.progress());
             }
-            read_tolerant(&*self.device, request.start, buffer, sectorsize, &mut failed);
             let first = offset / sectorsize;
+            if let Some(layers) = self.device.below() {
+                let mut into = below::Into { buffer, first, sectorsize, unreadable: &mut unreadable, lower };
+                below::read(&*self.device, layers, request.start, &mut into);
+                continue;
+            }
+            read_tolerant(&*self.device, request.start, buffer, sectorsize, &mut failed);
             unreadable.extend(failed.drain(..).map(|f| (first + f.index, f.errno)));
         }
         unreadable
@@ -209,15 +226,36 @@ pub(super) fn needed(window: &Window, stripe: usize, scope: Scope) -> Vec<Range<
         .collect()
 }
 
-fn judge_stripe(engine: &Engine<'_>, task: &Task, buffer: PooledBuffer, unreadable: Unreadable) {
+/// One stripe of a window as it was read.
+struct ReadStripe<'a> {
+    device: &'a dyn ReadDevice,
+    buffer: PooledBuffer,
+    unreadable: Unreadable,
+    lower: Vec<LowerSector>,
+}
+
+fn judge_stripe(engine: &Engine<'_>, task: &Task, read: ReadStripe<'_>) {
+    let ReadStripe { device, mut buffer, mut unreadable, lower } = read;
     let window = &task.job.window;
     let compare = task.job.scope == Scope::Whole && engine.compares(&window.chunk);
-    let verdict = verify(window, task.stripe, &buffer, &unreadable, engine.geometry(), compare);
+    let mut verdict = verify(window, task.stripe, &buffer, &unreadable, engine.geometry(), compare);
+    let mut wrong_below = Vec::new();
+    if let Some(below) = device.below().filter(|_| !verdict.bad.is_empty() || !lower.is_empty()) {
+        let (number, geometry) = (task.stripe, engine.geometry());
+        let stripe = below::Stripe { window, number, device, below, geometry, compare };
+        wrong_below = below::resolve(&stripe, &mut buffer, &mut unreadable, &mut verdict, lower);
+    }
     let bytes = verdict.counters.data_bytes_scrubbed + verdict.counters.tree_bytes_scrubbed;
-    engine.progress().advance(bytes, verdict.bad.len() as u64);
-    let keep = engine.keeps_buffers() || (task.job.scope == Scope::Whole && has_parity(&window.chunk));
+    engine.progress().advance(bytes, (verdict.bad.len() + wrong_below.len()) as u64);
+    let keep = engine.keeps_buffers()
+        || device.below().is_some()
+        || (task.job.scope == Scope::Whole && has_parity(&window.chunk));
     let buffer = keep.then(|| Arc::new(buffer));
-    finish(engine, &task.job, Some(StripeCopy { stripe: task.stripe, verdict, unreadable, buffer }));
+    finish(
+        engine,
+        &task.job,
+        Some(StripeCopy { stripe: task.stripe, verdict, unreadable, below: wrong_below, buffer }),
+    );
 }
 
 fn finish(engine: &Engine<'_>, job: &Arc<Job>, copy: Option<StripeCopy>) {

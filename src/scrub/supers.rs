@@ -4,6 +4,7 @@
 //! Kernel: `scrub_supers`, which compares the generation with that of the last commit; `btrfs_read_chunk_tree`, which
 //! puts a wrong number of devices right with the next commit; `exclude_super_stripes`, which keeps the places free.
 
+use super::below::wrong_copies;
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
 use super::mend::{Mend, ProvenBytes, Source};
 use super::reserved::{Occupant, occupant};
@@ -29,7 +30,8 @@ pub(super) fn scrub_supers(fs: &Filesystem, selection: &Selection, wants_mends: 
                 absent += 1;
                 continue;
             }
-            let Some(finding) = judge(fs, member, nth, copy, tally) else { continue };
+            let finding = judge(fs, member, nth, copy, tally).or_else(|| judge_below(fs, member, nth, copy, tally));
+            let Some(finding) = finding else { continue };
             if wants_mends && finding.repair == RepairState::Possible {
                 tally.mends.extend(mend(fs, member, &finding));
             }
@@ -74,6 +76,7 @@ fn mend(fs: &Filesystem, member: &Member, finding: &Finding) -> Option<Mend> {
         problem: finding.problem,
         logical: finding.logical,
         mirror: finding.mirror,
+        member: DevicePhysical { devid: finding.devid, physical: finding.physical },
         place: DevicePhysical { devid: finding.devid, physical: finding.physical },
         source: Source::SuperblockOf(best.dev_item().devid),
         bytes: ProvenBytes::new(bytes.to_vec()),
@@ -129,6 +132,45 @@ fn judge(fs: &Filesystem, member: &Member, nth: usize, copy: &SuperblockCopy, ta
             (false, None) => RepairState::Possible,
         },
         owner: None,
+        below: Vec::new(),
+    })
+}
+
+/// A copy that is whole where it was read, and not in every place that a layer below keeps of it.
+fn judge_below(
+    fs: &Filesystem,
+    member: &Member,
+    nth: usize,
+    copy: &SuperblockCopy,
+    tally: &mut Tally,
+) -> Option<Finding> {
+    let (below, superblock) = (member.device().below()?, copy.state.as_ref().ok()?);
+    let places = wrong_copies(below, copy.at, superblock.as_bytes());
+    let (_, first) = places.first()?;
+    let (problem, evidence) = match first {
+        Ok(bytes) => match Superblock::parse(bytes, copy.at) {
+            Err(why) => classify(&SuperblockDefect::Invalid(why)),
+            Ok(other) => odd(fs, member, &other)
+                .unwrap_or((Problem::Structure, Evidence::Text("another super block that is whole".into()))),
+        },
+        Err(errno) => (Problem::ReadError, Evidence::Errno(*errno)),
+    };
+    tally.device(member.devid()).super_errors += 1;
+    let place = DevicePhysical { devid: member.devid(), physical: copy.at };
+    let is_taken = matches!(occupant(fs, place), Occupant::Extent(_));
+    Some(Finding {
+        kind: FindingKind::Superblock,
+        problem,
+        logical: Logical::new(copy.at.raw()),
+        length: SUPERBLOCK_BYTES as u32,
+        mirror: MirrorNum::new(nth as u8 + 1),
+        devid: member.devid(),
+        physical: copy.at,
+        profile: Profile::Single,
+        evidence,
+        repair: if is_taken { RepairState::Impossible } else { RepairState::Possible },
+        owner: None,
+        below: places.into_iter().map(|(place, _)| place).collect(),
     })
 }
 

@@ -6,8 +6,10 @@
 
 mod ring;
 
-use crate::device::{Identity, ReadDevice};
-use crate::format::{IncompatFlags, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, SuperFlags, Superblock, SuperblockError};
+use crate::device::{Identity, ReadDevice, search_below};
+use crate::format::{
+    IncompatFlags, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Signature, SuperFlags, Superblock, SuperblockError, recognise,
+};
 use crate::units::{DeviceId, Generation, Physical};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -67,6 +69,12 @@ pub enum NotBtrfs {
         /// Places within the device.
         places: usize,
     },
+    /// There is something else that is known by its magic.
+    #[error("is {what}, no btrfs")]
+    Recognised {
+        /// What it is.
+        what: Signature,
+    },
     /// There is something else in all places of a super block.
     #[error("is not btrfs, none of its {places} super block places has the magic")]
     NoMagic {
@@ -113,7 +121,7 @@ impl Member {
             return Ok(Self { path, device, identity, superblock, copies: log, is_zone_dump: true });
         }
         let Some(superblock) = found.cloned() else {
-            return Err((path, diagnose(&copies, device.len())));
+            return Err((path, name_it(diagnose(&copies, device.len()), &*device)));
         };
         let total_bytes = superblock.dev_item().total_bytes;
         let first = copies.first().map(|copy| copy.at);
@@ -198,6 +206,19 @@ fn read_copy(device: &dyn ReadDevice, at: Physical) -> Result<Superblock, Superb
     if (at + SUPERBLOCK_BYTES as u64).raw() > device.len() {
         return Err(SuperblockDefect::PastEnd);
     }
+    let read = read_plain(device, at);
+    if read.is_ok() || device.below().is_none() {
+        return read;
+    }
+    // Another copy below may be whole, and is what a scrub will put in its place.
+    let is_whole = |bytes: &[u8]| Superblock::parse(bytes, at).is_ok();
+    match search_below(device, at, SUPERBLOCK_BYTES, &is_whole) {
+        Some(bytes) => Ok(Superblock::parse(&bytes, at)?),
+        None => read,
+    }
+}
+
+fn read_plain(device: &dyn ReadDevice, at: Physical) -> Result<Superblock, SuperblockDefect> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     device.read_at(at, &mut bytes).map_err(|error| match error.raw_os_error() {
         Some(errno) => SuperblockDefect::Unreadable { errno },
@@ -211,6 +232,18 @@ fn speaker(copies: &[SuperblockCopy]) -> Option<&Superblock> {
     let family = intact().next()?.fsid();
     // Of equals the last is taken by `max_by_key`: hence backwards.
     intact().rev().filter(|superblock| superblock.fsid() == family).max_by_key(|superblock| superblock.generation())
+}
+
+/// Where there is no trace of btrfs: what else there is.
+fn name_it(why: NotBtrfs, device: &dyn ReadDevice) -> NotBtrfs {
+    if matches!(why, NotBtrfs::Damaged { .. }) {
+        return why;
+    }
+    let read = |at: u64, len: usize| {
+        let mut bytes = vec![0; len];
+        device.read_at(Physical::new(at), &mut bytes).ok().map(|()| bytes)
+    };
+    recognise(device.len(), read).map_or(why, |what| NotBtrfs::Recognised { what })
 }
 
 fn diagnose(copies: &[SuperblockCopy], len_bytes: u64) -> NotBtrfs {

@@ -1,6 +1,7 @@
 //! `mirrortool policy-bench`: read policies against each other, over modelled devices or the members of a file system.
 
 use super::bench_options::{BenchFormat, read_models, write_picture};
+use crate::layers::LayerOptions;
 use crate::options::{InputOptions, ReadPolicyOption, parse_size};
 use crate::{exit, output};
 use anyhow::ensure;
@@ -173,7 +174,12 @@ fn check_layout(layout: Layout, models: &[DeviceModel]) -> anyhow::Result<()> {
 }
 
 fn over_members(args: &Args) -> anyhow::Result<PolicyBench> {
-    let input = InputOptions { images: args.images.clone(), degraded: false, io_engine: args.io_engine };
+    let input = InputOptions {
+        images: args.images.clone(),
+        degraded: false,
+        io_engine: args.io_engine,
+        layers: LayerOptions::default(),
+    };
     ensure!(args.model.is_empty() || args.emulate, "a model for real devices needs --emulate");
     let models = read_models(&args.model)?;
     let filesystem = ReadPolicyOption::default().open(emulated(&input.set()?, &models)?)?;

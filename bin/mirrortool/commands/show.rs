@@ -8,7 +8,7 @@ use mirrortool::repair::check_same_history;
 use mirrortool::report::{
     Encoding, Inventory, Member, MemberState, subvolume_name, write_inventory_document, write_inventory_text,
 };
-use mirrortool::scrub::describe;
+use mirrortool::scrub::{describe, layer_notes};
 use mirrortool::units::DeviceId;
 use mirrortool::volume::Standing;
 use mirrortool::volume::redundancy::{Redundancy, group_sums};
@@ -83,7 +83,7 @@ fn inventory(filesystem: &Filesystem) -> Inventory {
         lost_now: lost_now(filesystem),
         rounds: Redundancy::new(filled(), &present, &info.missing_devids).rounds(MAX_LOST_DEVICES),
         subvolumes: BTreeMap::new(),
-        notes: warnings.chain(contradictions).collect(),
+        notes: warnings.chain(contradictions).chain(layer_notes(filesystem)).collect(),
         filesystem: info,
     }
 }

@@ -135,6 +135,7 @@ impl RowJudge<'_> {
             evidence: Evidence::None,
             repair: RepairState::Possible,
             owner: None,
+            below: Vec::new(),
         }
     }
 
@@ -161,6 +162,7 @@ impl RowJudge<'_> {
                 problem: finding.problem,
                 logical: finding.logical,
                 mirror: finding.mirror,
+                member: DevicePhysical { physical: place.physical + range.start as u64, ..place },
                 place: DevicePhysical { physical: place.physical + range.start as u64, ..place },
                 source: Source::RowData,
                 right,

@@ -178,6 +178,7 @@ impl<'a> RowJudge<'a> {
             problem: Problem::CopiesDiffer,
             logical: at,
             mirror: MirrorNum::new(1),
+            member: DevicePhysical { physical: column.place.physical + range.start as u64, ..column.place },
             place: DevicePhysical { physical: column.place.physical + range.start as u64, ..column.place },
             source,
             right,

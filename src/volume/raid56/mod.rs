@@ -8,7 +8,7 @@ mod field;
 mod kernels;
 mod recover;
 
-pub use recover::{MAX_RECOVERY_TRIES, Recovered, RecoverySource, Row, RowColumn, recover};
+pub use recover::{MAX_RECOVERY_TRIES, Recovered, RecoverySource, Row, RowColumn, candidates, recover};
 
 pub(crate) use field::exp2;
 

@@ -117,6 +117,15 @@ pub fn recover(
     Mixer::new(choices, len).search(&mut accept)
 }
 
+/// What data column `target` may be: by each source that can be computed with what is present, in the order of
+/// [`recover`].
+pub fn candidates(row: Row<'_>, target: usize) -> Vec<Vec<u8>> {
+    let lens = [row.p, row.q].into_iter().flatten().chain(row.data.iter().copied().flatten()).map(<[u8]>::len);
+    let (Some(len), Some(as_read)) = (lens.min(), row.data.get(target)) else { return Vec::new() };
+    let syndromes = Syndromes::of(&row, len);
+    row.sources(target).into_iter().map(|source| syndromes.candidate(*as_read, target, source)).collect()
+}
+
 impl Row<'_> {
     /// The sources that can be computed for `target` with what is present.
     fn sources(&self, target: usize) -> Vec<RecoverySource> {
