@@ -45,7 +45,7 @@ fn manifest(to: &Path) -> Manifest {
 
 fn sha256(path: &Path) -> String {
     let sum = Sha256::digest(fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())));
-    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+    sum.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// What `sha256sum` said of the files of a fixture.
@@ -447,7 +447,7 @@ fn what_is_taken_out_is_what_the_kernel_shows() {
     // With one member overwritten in places and the other as it was, all is still there.
     let file = File::options().write(true).open(&images[0]).unwrap();
     for at in (8 << 20..280 << 20).step_by(1 << 20) {
-        file.write_all_at(&[0xEE; 40_000], at).unwrap();
+        file.write_all_at(&vec![0xEE; 40_000], at).unwrap();
     }
     let again = scratch.path().join("again");
     let run = extract(&images, &again, &[]);

@@ -286,9 +286,9 @@ impl Lost {
 
     /// The set with what is there of the new member, as a whole one.
     fn with(&self, new: &Arc<Overlay>) -> Result<ScrubOutcome, String> {
-        let devices = self.images.paths.iter().map(|path| match path == self.images.device(self.devid.raw()) {
-            true => Arc::clone(new) as Arc<dyn ReadDevice>,
-            false => library::device(path),
+        let devices = self.images.paths.iter().map(|path| {
+            let is_new = path == self.images.device(self.devid.raw());
+            if is_new { Arc::clone(new) as Arc<dyn ReadDevice> } else { library::device(path) }
         });
         library::scrub_devices(&self.images.paths, &devices.collect::<Vec<_>>())
     }

@@ -19,6 +19,9 @@ _mirrortool() {
             mirrortool,completions)
                 cmd="mirrortool__subcmd__completions"
                 ;;
+            mirrortool,extract)
+                cmd="mirrortool__subcmd__extract"
+                ;;
             mirrortool,help)
                 cmd="mirrortool__subcmd__help"
                 ;;
@@ -33,6 +36,9 @@ _mirrortool() {
                 ;;
             mirrortool,readahead-bench)
                 cmd="mirrortool__subcmd__readahead__subcmd__bench"
+                ;;
+            mirrortool,rebuild)
+                cmd="mirrortool__subcmd__rebuild"
                 ;;
             mirrortool,repair)
                 cmd="mirrortool__subcmd__repair"
@@ -49,6 +55,9 @@ _mirrortool() {
             mirrortool__subcmd__help,completions)
                 cmd="mirrortool__subcmd__help__subcmd__completions"
                 ;;
+            mirrortool__subcmd__help,extract)
+                cmd="mirrortool__subcmd__help__subcmd__extract"
+                ;;
             mirrortool__subcmd__help,help)
                 cmd="mirrortool__subcmd__help__subcmd__help"
                 ;;
@@ -63,6 +72,9 @@ _mirrortool() {
                 ;;
             mirrortool__subcmd__help,readahead-bench)
                 cmd="mirrortool__subcmd__help__subcmd__readahead__subcmd__bench"
+                ;;
+            mirrortool__subcmd__help,rebuild)
+                cmd="mirrortool__subcmd__help__subcmd__rebuild"
                 ;;
             mirrortool__subcmd__help,repair)
                 cmd="mirrortool__subcmd__help__subcmd__repair"
@@ -89,7 +101,7 @@ _mirrortool() {
 
     case "${cmd}" in
         mirrortool)
-            opts="-h -V --help --version scrub repair show policy-bench layout-bench readahead-bench run completions man help"
+            opts="-h -V --help --version scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -116,8 +128,78 @@ _mirrortool() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mirrortool__subcmd__extract)
+            opts="-c -n -q -h -V --degraded --io-engine --layers --partition --lv --to --subvolume --path --with-damaged --no-snapshots --manifest --io-class --io-level --nice --format --quiet --no-progress --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --io-engine)
+                    COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --layers)
+                    COMPREPLY=($(compgen -W "auto none" -- "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --subvolume)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --manifest)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-class)
+                    COMPREPLY=($(compgen -W "realtime best-effort idle" -- "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -W "realtime best-effort idle" -- "${cur}"))
+                    return 0
+                    ;;
+                --io-level)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nice)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mirrortool__subcmd__help)
-            opts="scrub repair show policy-bench layout-bench readahead-bench run completions man help"
+            opts="scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -131,6 +213,20 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__help__subcmd__completions)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mirrortool__subcmd__help__subcmd__extract)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -201,6 +297,20 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__help__subcmd__readahead__subcmd__bench)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mirrortool__subcmd__help__subcmd__rebuild)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -448,8 +558,78 @@ _mirrortool() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mirrortool__subcmd__rebuild)
+            opts="-y -d -R -q -h -V --onto --devid --overwrite --yes --dry-run --limit --time-limit --resume --state --io-engine --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --onto)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --devid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time-limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-engine)
+                    COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --readahead)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --read-policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                --report)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --btrfs-status)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-findings)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-owners)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mirrortool__subcmd__repair)
-            opts="-y -d -R -q -h -V --degraded --io-engine --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --dry-run --from --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version undo"
+            opts="-y -d -R -q -h -V --degraded --io-engine --layers --partition --lv --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --dry-run --from --readahead --read-policy --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version undo"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -457,6 +637,18 @@ _mirrortool() {
             case "${prev}" in
                 --io-engine)
                     COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --layers)
+                    COMPREPLY=($(compgen -W "auto none" -- "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lv)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --undo-log)
@@ -543,7 +735,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__scrub)
-            opts="-y -c -n -d -R -q -h -V --degraded --io-engine --threads --time-limit --only --coverage --devid --since-generation --since-last --errors-from --sample --limit --state --no-state --resume --continue --repair --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --readahead --read-policy --io-class --io-level --nice --findings --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
+            opts="-y -c -n -d -R -q -h -V --degraded --io-engine --layers --partition --lv --threads --time-limit --decompress --only --coverage --devid --since-generation --since-last --errors-from --sample --limit --state --no-state --resume --continue --repair --yes --undo-log --no-undo-log --prefer-devid --even-stale --majority --salvage --verify --readahead --read-policy --io-class --io-level --nice --findings --format --per-device --raw --report --metrics --btrfs-status --fsck-exit --quiet --no-progress --max-findings --no-paths --max-owners --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -551,6 +743,18 @@ _mirrortool() {
             case "${prev}" in
                 --io-engine)
                     COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --layers)
+                    COMPREPLY=($(compgen -W "auto none" -- "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lv)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --threads)
@@ -665,7 +869,7 @@ _mirrortool() {
             return 0
             ;;
         mirrortool__subcmd__show)
-            opts="-h -V --degraded --io-engine --subvolumes --format --help --version"
+            opts="-h -V --degraded --io-engine --layers --partition --lv --subvolumes --format --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -673,6 +877,18 @@ _mirrortool() {
             case "${prev}" in
                 --io-engine)
                     COMPREPLY=($(compgen -W "auto direct buffered mmap" -- "${cur}"))
+                    return 0
+                    ;;
+                --layers)
+                    COMPREPLY=($(compgen -W "auto none" -- "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lv)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --format)

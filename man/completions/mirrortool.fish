@@ -28,6 +28,7 @@ complete -c mirrortool -n "__fish_mirrortool_needs_command" -s h -l help -d 'Pri
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -s V -l version -d 'Print version'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "scrub" -d 'Read every copy of everything allocated and say what is bad'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "repair" -d 'Correct what a scrub finds, from sources that verify; can be undone'
+complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "rebuild" -d 'Make a lost device again on a new one, from the others'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "extract" -d 'Take files out of a set that is damaged or has lost members, each proved by its checksums'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "show" -d 'Show the file system, its devices and block groups, and which devices may be lost'
 complete -c mirrortool -n "__fish_mirrortool_needs_command" -f -a "policy-bench" -d 'Compare read policies on devices, images or models'
@@ -140,10 +141,45 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and __fish
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and __fish_seen_subcommand_from undo" -s y -l yes -d 'Accepted for symmetry: the name of the command is consent enough'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and __fish_seen_subcommand_from undo" -s h -l help -d 'Print help'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand repair; and __fish_seen_subcommand_from undo" -s V -l version -d 'Print version'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l onto -d 'The new device: a blank one or a file, made where there is none' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l devid -d 'The lost device, where several are missing' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l limit -d 'Read from each device, and write to the new one, at most so many bytes per second, as in 50M' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l time-limit -d 'End after this time, to be gone on with: 90s, 30m, 2h, 1d' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l state -d 'Remember in FILE how far it has come [default: /var/lib/mirrortool/FSID-rebuild-N.json for root, else under XDG_STATE_HOME]' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l io-engine -d 'How image files are read; block devices are always read directly' -r -f -a "auto\t''
+direct\t''
+buffered\t''
+mmap\t''"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l readahead -d 'How the trees are read: off, siblings (as the kernel) or pipeline[:DEPTH], so many requests per device' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l read-policy -d 'Which mirror is read where one is enough: pid, round-robin[:MIN_CONTIG], devid:N, latency[:SAMPLES] or auto' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l format -d 'The form of the report on stdout' -r -f -a "text\t'For people; that of a scrub as btrfs scrub status'
+json\t'For programs'
+yaml\t'For programs and people'"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l report -d 'Write the whole report to FILE too; .json, .yaml, .txt and .html choose its form, else --format does' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l metrics -d 'Write metrics in Prometheus\' text format to FILE, for the node exporter\'s textfile collector' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l btrfs-status -d 'Store the result where "btrfs scrub status" looks for it: in DIR, or /var/lib/btrfs' -r -F
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l max-findings -d 'Keep at most N findings for the report; the rest is counted' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l max-owners -d 'List at most N files for each bad sector; the rest is counted' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l overwrite -d 'Take the new device also where there is something on it, which is lost'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -s y -l yes -d 'Write without asking'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l dry-run -d 'Read everything and say what would come out, and write nothing; exits 4'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l resume -d 'Go on with a rebuild that was ended early; exit 2 where there is none'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -s d -l per-device -d 'A block of text per device instead of one for all'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -s R -l raw -d 'All counters by their names instead of a summary'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l fsck-exit -d 'Exit as fsck does: 0 good, 1 corrected, 4 errors left, 8 failed, 16 usage, 32 ended early'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -s q -l quiet -d 'Print nothing where nothing is wrong, and no progress'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l no-progress -d 'Show no progress on the terminal'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -l no-paths -d 'Do not look up which files are hit'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand rebuild" -s V -l version -d 'Print version'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l io-engine -d 'How image files are read; block devices are always read directly' -r -f -a "auto\t''
 direct\t''
 buffered\t''
 mmap\t''"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l layers -d 'Whether partition tables, md arrays and LVM volumes in IMAGE are read' -r -f -a "auto\t'Find them by what is there'
+none\t'Take every IMAGE as a member of a btrfs itself'"
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l partition -d 'Where there is a partition table: the btrfs in partition N' -r
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l lv -d 'Where there is LVM: the btrfs in this logical volume' -r
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l to -d 'Put everything into FOLDER; nothing that is there is overwritten' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l subvolume -d 'Start from this subvolume, by its path from the top of the file system' -r -F
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand extract" -l path -d 'Only paths that match, and what lies below them: * stays within a folder, ** does not; may be given again' -r
@@ -240,15 +276,16 @@ complete -c mirrortool -n "__fish_mirrortool_using_subcommand completions" -s h 
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand completions" -s V -l version -d 'Print version'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand man" -s h -l help -d 'Print help'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand man" -s V -l version -d 'Print version'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "scrub" -d 'Read every copy of everything allocated and say what is bad'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "repair" -d 'Correct what a scrub finds, from sources that verify; can be undone'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "extract" -d 'Take files out of a set that is damaged or has lost members, each proved by its checksums'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "show" -d 'Show the file system, its devices and block groups, and which devices may be lost'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "policy-bench" -d 'Compare read policies on devices, images or models'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "layout-bench" -d 'Compare md RAID10 layouts over chunk sizes on models'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "readahead-bench" -d 'Walk the trees with and without readahead and compare; writes nothing'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "run" -d 'Run the jobs of a file: sets, options, reports, and what to do on failure'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "man" -d 'Write the manual pages into a folder'
-complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "scrub" -d 'Read every copy of everything allocated and say what is bad'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "repair" -d 'Correct what a scrub finds, from sources that verify; can be undone'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "rebuild" -d 'Make a lost device again on a new one, from the others'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "extract" -d 'Take files out of a set that is damaged or has lost members, each proved by its checksums'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "show" -d 'Show the file system, its devices and block groups, and which devices may be lost'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "policy-bench" -d 'Compare read policies on devices, images or models'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "layout-bench" -d 'Compare md RAID10 layouts over chunk sizes on models'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "readahead-bench" -d 'Walk the trees with and without readahead and compare; writes nothing'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "run" -d 'Run the jobs of a file: sets, options, reports, and what to do on failure'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "man" -d 'Write the manual pages into a folder'
+complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and not __fish_seen_subcommand_from scrub repair rebuild extract show policy-bench layout-bench readahead-bench run completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mirrortool -n "__fish_mirrortool_using_subcommand help; and __fish_seen_subcommand_from repair" -f -a "undo" -d 'Give the members back every byte that a repair has overwritten'

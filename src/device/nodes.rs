@@ -61,6 +61,7 @@ pub fn behind(path: &Path) -> Option<Behind> {
     match identity(path).ok()? {
         Identity::File(dev, inode) => Some(Behind::File { dev, inode, offset: 0 }),
         Identity::Block(number) => Some(SYSTEM.behind(number)),
+        Identity::Layered(_) => None,
     }
 }
 

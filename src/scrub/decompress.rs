@@ -267,5 +267,6 @@ fn finding(chunk: &Chunk, at: Logical, length: u64, why: &UnpackError) -> Findin
         evidence: Evidence::Text(why.to_string().into()),
         repair: RepairState::Impossible,
         owner: None,
+        below: Vec::new(),
     }
 }

@@ -132,6 +132,7 @@ mod tests {
             evidence: Evidence::Checksum { have: Digest::new(&have), expect: Digest::new(&expect) },
             repair: RepairState::Impossible,
             owner: None,
+            below: Vec::new(),
         }
     }
 

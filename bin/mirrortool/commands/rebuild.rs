@@ -1,5 +1,6 @@
 //! `mirrortool rebuild`: looks, asks, writes a lost member onto a new device, and reports.
 
+use crate::layers::LayerOptions;
 use crate::options::{InputOptions, ReadPolicyOption, ReadaheadOption, ReportOptions, parse_duration, parse_size};
 use crate::rebuilding::{self, StateFile};
 use crate::repairing::NoConsent;
@@ -82,7 +83,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, utc_offset: UtcOffset) -> anyhow::Result<exit::Code> {
     let sink = args.report.prepare(utc_offset)?;
     args.ensure_none_is_a_survivor()?;
-    let input = InputOptions { images: args.survivors.clone(), degraded: true, io_engine: args.io_engine };
+    let layers = LayerOptions::default();
+    let input = InputOptions { images: args.survivors.clone(), degraded: true, io_engine: args.io_engine, layers };
     if args.dry_run {
         input.warn_of_users();
     } else {

@@ -1,9 +1,9 @@
 //! Whether 4 KiB of a member that no window has brought are what they should be: for rows whose other blocks have been
 //! judged already, or are judged elsewhere.
 
+use crate::content::sums::{Part, Sums};
 use crate::filesystem::Filesystem;
 use crate::scrub::reserved::{Occupant, occupant};
-use crate::scrub::sums::{Part, Sums};
 use crate::tree::ParentCheck;
 use crate::tree::block::check_block;
 use crate::units::{DevicePhysical, Logical};
