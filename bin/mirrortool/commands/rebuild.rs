@@ -247,6 +247,7 @@ fn ensure_is_about(state: &RebuildState, rebuild: &Rebuild<'_>) -> anyhow::Resul
 }
 
 /// What is to be done, for whoever is asked.
+#[allow(clippy::format_push_string, reason = "a few lines for a person")]
 fn plan(fs: &Filesystem, lost: &LostMember, onto: &Path, found: Found, limit: Option<u64>) -> String {
     let forecast = Forecast::of(fs, lost);
     let (devid, uuid, total) = (lost.devid(), lost.item().uuid, human_size(lost.item().total_bytes));
