@@ -408,7 +408,15 @@ fn seven_devices_of_unequal_sizes_and_a_metadata_uuid_are_rebuilt_in_the_middle(
         File::create(image).unwrap().set_len((160 << 20) + nth as u64 * ((24 << 20) + 4096)).unwrap();
     }
     succeed(tool("mkfs.btrfs", &["-q", "-f", "-d", "raid5", "-m", "raid1"]).args(&images)).unwrap();
-    succeed(tool("btrfstune", &["-f", "-m"]).arg(&images[0])).unwrap();
+    let attach = |image| succeed(tool("losetup", &["--find", "--show"]).arg(image)).unwrap().trim().to_owned();
+    let nodes: Vec<String> = images.iter().map(attach).collect();
+    succeed(tool("btrfs", &["device", "scan"]).args(&nodes)).unwrap();
+    let tuned = succeed(&mut tool("btrfstune", &["-f", "-m", &nodes[0]]));
+    for node in &nodes {
+        succeed(&mut tool("btrfs", &["device", "scan", "--forget", node])).unwrap();
+        detach(node);
+    }
+    tuned.unwrap();
     let mounted = Mounted::new(&images, &directory.path().join("mnt"), false).unwrap();
     let mut fill = tool("python3", &[]);
     fill.arg(fixture::directory().join("make/fill.py")).arg(directory.path().join("mnt"));
