@@ -1,6 +1,9 @@
 //! btrfs on md and LVM, on sets that the kernel made (`fixtures/below-*`): what is bad in one place is found there, put
 //! right from the others, and taken back. Places come from `places.yaml`, which was made by content and not by geometry.
 
+// Everything here is a test or helps one; clippy.toml covers only functions marked #[test].
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::fixture::{self, Images};

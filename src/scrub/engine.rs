@@ -4,24 +4,27 @@
 //! planned, so every device is read in long sequential stretches, and several groups are on their way while devices
 //! are free.
 
+mod hand_over;
+
 use super::accounts;
 use super::ahead::{Ahead, CURSORS_PER_PLANNER};
 use super::allocation::{Allocation, Older};
 use super::below;
-use super::below::rows::{Judging, Rows};
+use super::below::rows::Rows;
 use super::doubtful_sums::note_of_lost_sums;
 use super::earlier::Part;
 use super::extra::{ExtraBlock, NothingLost};
 use super::fallback::Fallback;
 use super::finding::{Evidence, Finding, FindingKind, Problem, RepairState};
-use super::group::{Group, Planner, devices_of};
+use super::group::{Group, Planner};
 use super::judge::{Bench, judge_mirrors};
 use super::log_data::{LogContents, LogSums};
-use super::lost::{Rebuilding, StripeBuilder, fill_mirrored, fill_stray};
+use super::lost::{Rebuilding, StripeBuilder, fill_mirrored};
 use super::mend::{Mending, Places};
 use super::moved::MoveWatch;
 use super::parity::judge_rows;
 use super::progress::Progress;
+use super::schedule::Schedule;
 use super::selection::{Selection, has_parity};
 use super::sink::Tally;
 use super::stray::judge_stray;
@@ -36,9 +39,9 @@ use crate::tree::{BlockSource, LostSubtree, Prefetch, TreeGeometry, prefetch};
 use crate::units::{DeviceId, Generation, Logical, LogicalRange};
 use crate::volume::read_policy::{Completion, Request, Selection as Picked};
 use crate::volume::{Chunk, Layout, Member, Standing};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Everything the threads of one run share.
@@ -329,58 +332,6 @@ impl<'a> Engine<'a> {
         job.group.add(tally);
     }
 
-    /// Passes on what the lost member has to hold in the window.
-    fn hand_over_stripes(&self, window: &Window, tally: &mut Tally) {
-        let Some(rebuilding) = self.rebuilding else { return };
-        let builders = std::mem::take(&mut tally.stripes);
-        let mut stripes: Vec<_> = builders.into_iter().filter_map(StripeBuilder::finish).collect();
-        if !stripes.is_empty() {
-            (rebuilding.sink)(std::mem::take(&mut stripes));
-        }
-        for run in &window.strays {
-            let (stripes, bytes) = fill_stray(self.fs, window, run, rebuilding);
-            tally.rebuilt.add(&bytes);
-            if !stripes.is_empty() {
-                (rebuilding.sink)(stripes);
-            }
-        }
-    }
-
-    /// Gives away the right bytes that have been collected, each for the file where it is to be written.
-    fn hand_over(&self, tally: &mut Tally) {
-        let mut mends = std::mem::take(&mut tally.mends).into_list();
-        mends.retain(|mend| !self.standings.get(&mend.member.devid).is_some_and(|standing| standing.is_apart()));
-        if let Some(mending) = self.mending.filter(|_| !mends.is_empty()) {
-            let nodesize = self.geometry().nodesize() as usize;
-            for mend in mends.iter().filter(|mend| mend.kind == FindingKind::Metadata) {
-                let blocks = (0..mend.bytes.len()).step_by(nodesize);
-                tally.mended_blocks.extend(blocks.map(|offset| mend.logical + offset as u64));
-            }
-            (mending.sink)(below::to_lower(self.fs, mends));
-        }
-    }
-
-    /// Brings the blocks of a window that has been judged to the rows of the arrays below.
-    fn take_rows(&self, window: &Window, copies: &[StripeCopy], tally: &mut Tally) {
-        for copy in copies {
-            let Some(devid) = window.chunk.stripes().get(copy.stripe).map(|stripe| stripe.devid) else { continue };
-            let Some(below) = self.fs.device(devid).and_then(|device| device.below()) else { continue };
-            if !below.parities().is_empty() {
-                let judging = Judging { fs: self.fs, below, wants_mends: self.is_mending() };
-                below::bring(&self.rows, judging, window, copies, copy, tally);
-            }
-        }
-    }
-
-    /// Judges the rows that have not been complete before the end.
-    pub(super) fn finish_rows(&self, tally: &mut Tally) {
-        let device = self.fs.members().find_map(|member| member.device().below().filter(|b| !b.parities().is_empty()));
-        if let Some(below) = device.filter(|_| !self.is_cancelled()) {
-            self.rows.finish(Judging { fs: self.fs, below, wants_mends: self.is_mending() }, tally);
-            self.hand_over(tally);
-        }
-    }
-
     /// Calls `judge` with what the judges need to know.
     fn with_bench(&self, judge: impl FnOnce(&Bench<'_>)) {
         let standing = |devid| self.standings.get(&devid).copied();
@@ -531,55 +482,6 @@ impl<'a> Engine<'a> {
             let bytes_done = self.progress.bytes_done.load(Ordering::Relaxed);
             self.moved.look(Instant::now(), bytes_done, || self.fs.generation_now());
         }
-    }
-}
-
-/// Which block groups are waiting, and which devices are being planned for.
-struct Schedule {
-    state: Mutex<Waiting>,
-    released: Condvar,
-}
-
-struct Waiting {
-    chunks: VecDeque<Arc<Chunk>>,
-    busy: BTreeSet<DeviceId>,
-}
-
-impl Schedule {
-    fn new(chunks: Vec<Arc<Chunk>>) -> Self {
-        Self { state: Mutex::new(Waiting { chunks: chunks.into(), busy: BTreeSet::new() }), released: Condvar::new() }
-    }
-
-    /// The first waiting chunk whose devices are all free; waits while there are chunks but none of these.
-    fn take(&self) -> Option<Arc<Chunk>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if state.chunks.is_empty() {
-                return None;
-            }
-            let busy = &state.busy;
-            let free = state.chunks.iter().position(|chunk| devices_of(chunk).is_disjoint(busy));
-            if let Some(chunk) = free.and_then(|number| state.chunks.remove(number)) {
-                state.busy.extend(devices_of(&chunk));
-                return Some(chunk);
-            }
-            state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// The first waiting chunk that shares a device with this one.
-    fn following(&self, chunk: &Chunk) -> Option<Arc<Chunk>> {
-        let devices = devices_of(chunk);
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.chunks.iter().find(|waiting| !devices_of(waiting).is_disjoint(&devices)).map(Arc::clone)
-    }
-
-    fn release(&self, chunk: &Chunk) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        for devid in devices_of(chunk) {
-            state.busy.remove(&devid);
-        }
-        self.released.notify_all();
     }
 }
 

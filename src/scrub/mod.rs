@@ -37,6 +37,7 @@ mod progress;
 mod relink;
 pub(crate) mod reserved;
 mod run;
+mod schedule;
 pub mod selection;
 mod sink;
 mod stale;
