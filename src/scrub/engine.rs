@@ -39,7 +39,7 @@ use crate::tree::{BlockSource, LostSubtree, Prefetch, TreeGeometry, prefetch};
 use crate::units::{DeviceId, Generation, Logical, LogicalRange};
 use crate::volume::read_policy::{Completion, Request, Selection as Picked};
 use crate::volume::{Chunk, Layout, Member, Standing};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
