@@ -20,7 +20,6 @@ type Place = (u64, u64, String);
 #[derive(serde::Deserialize)]
 struct Places {
     data: Vec<Place>,
-    nodatasum: Vec<Place>,
 }
 
 fn places(name: &str) -> Places {
@@ -191,24 +190,6 @@ fn a_stale_member_has_no_vote_and_is_not_written() {
     let run = repair(&images, &images.scratch().join("undo.log"));
     assert_eq!(run.exit, 3, "{}{}", run.stdout, run.stderr);
     assert!(images.fingerprint() == bad, "something was written");
-}
-
-#[test]
-fn legs_that_differ_where_there_is_no_checksum_are_undecidable_with_all_roles() {
-    for name in ["below-md-raid1", "below-md-raid10-far"] {
-        let images = fixture::copy(name);
-        let places = places(name).nodatasum;
-        damage(images.device(places[1].0), places[1].1);
-        let (exit, found) = findings(&images.paths);
-        assert!(exit == 3 && found.len() == 1, "{name}: {exit} {found:?}");
-        assert_eq!((&found[0]["problem"], &found[0]["repair"]), (&"copies-differ".into(), &"undecidable".into()));
-        let (_, mut have) = said(&found[0], &images);
-        have.sort_unstable();
-        assert_eq!(have, places.iter().map(|(member, at, _)| (*member, *at)).collect::<Vec<_>>(), "{name}");
-        let bad = images.fingerprint();
-        assert_eq!(repair(&images, &images.scratch().join("undo.log")).exit, 3);
-        assert!(images.fingerprint() == bad, "{name} was written to");
-    }
 }
 
 /// Puts a member into the one partition of a disk with an MBR.

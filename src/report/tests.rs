@@ -315,7 +315,7 @@ fn json_keys_are_those_of_the_interface() {
         "csum_type fsid generation label missing_devids nodesize num_devices sectorsize"
     );
     assert_eq!(keys(&json["totals"]).len(), 20);
-    assert_eq!(keys(&json["devices"][0]).join(" "), "bytes_total counters devid path");
+    assert_eq!(keys(&json["devices"][0]).join(" "), "bytes_total counters devid path read");
     assert_eq!(
         keys(&json["findings"][1]).join(" "),
         "devid expect files have kind length logical mirror physical problem profile repair"

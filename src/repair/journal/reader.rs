@@ -218,7 +218,7 @@ fn read_sealed(file: &mut impl Read, left: u64, bytes: &mut Vec<u8>) -> io::Resu
 /// The first whole thing behind `at` that could only be written when the batch after `last_batch` was on stable storage.
 fn written_later(file: &mut (impl Read + Seek), at: u64, end: u64, last_batch: u64) -> io::Result<Option<u64>> {
     let mut bytes = Vec::new();
-    let mut next = at + ALIGN_BYTES as u64;
+    let mut next = at;
     while next < end {
         file.seek(SeekFrom::Start(next))?;
         let is_later = read_sealed(file, end - next, &mut bytes)?
