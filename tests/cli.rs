@@ -88,7 +88,7 @@ fn devices_that_do_not_make_one_set_are_refused() {
     let clone = fixture::copy("raid1-crc32c");
     for command in IMAGE_COMMANDS.map(Path::new) {
         assert_refused(&mirrortool([command, first]), &["missing devid 2", "--degraded"]);
-        assert_refused(&mirrortool([command, first, first, second]), &["same device", "once"]);
+        assert_refused(&mirrortool([command, first, first, second]), &["same file or device", "once"]);
         assert_refused(
             &mirrortool([command, first, clone.device(1), second]),
             &["is a copy of", "leave the other out"],
@@ -221,10 +221,10 @@ fn findings_are_added_to_no_image_and_to_no_other_file() {
     let before = images.fingerprint();
     let report = images.scratch().join("report.json");
     fs::write(&report, "{\n}\n").unwrap();
-    for target in [images.device(1), report.as_path()] {
+    for (target, why) in [(images.device(1), "one of them would be lost"), (&report, "does not hold findings")] {
         let words = ["scrub".as_ref(), "--findings".as_ref(), target.as_os_str()].into_iter();
         let run = mirrortool(words.chain(images.paths.iter().map(|path| path.as_os_str())));
-        assert_refused(&run, &["does not hold findings"]);
+        assert_refused(&run, &[why]);
     }
     assert_eq!(images.fingerprint(), before);
     let lines = images.scratch().join("findings");
@@ -238,12 +238,14 @@ fn findings_are_added_to_no_image_and_to_no_other_file() {
 #[test]
 fn an_image_in_the_place_of_a_text_is_refused_with_a_way_out() {
     let images = fixture::shared("raid1-crc32c");
-    for words in
-        [["repair", "--dry-run", "--from"], ["scrub", "--no-state", "--errors-from"], ["scrub", "--quiet", "--state"]]
-    {
+    for (words, parts) in [
+        (["repair", "--dry-run", "--from"], &["it is no text", "images are named by themselves"][..]),
+        (["scrub", "--no-state", "--errors-from"], &["it is no text", "images are named by themselves"]),
+        (["scrub", "--quiet", "--state"], &["the state file", "one of them would be lost"]),
+    ] {
         let given = images.paths.iter().chain(&images.paths).map(|path| path.as_os_str()).skip(1);
         let run = mirrortool(words.into_iter().map(std::ffi::OsStr::new).chain(given));
-        assert_refused(&run, &["it is no text", "images are named by themselves"]);
+        assert_refused(&run, parts);
     }
 }
 
