@@ -221,7 +221,8 @@ fn findings_are_added_to_no_image_and_to_no_other_file() {
     let before = images.fingerprint();
     let report = images.scratch().join("report.json");
     fs::write(&report, "{\n}\n").unwrap();
-    for (target, why) in [(images.device(1), "one of them would be lost"), (&report, "does not hold findings")] {
+    for (target, why) in [(images.device(1), "one of them would be lost"), (report.as_path(), "does not hold findings")]
+    {
         let words = ["scrub".as_ref(), "--findings".as_ref(), target.as_os_str()].into_iter();
         let run = mirrortool(words.chain(images.paths.iter().map(|path| path.as_os_str())));
         assert_refused(&run, &[why]);
