@@ -34,7 +34,7 @@ fn what_lies_past_the_end_of_every_device_is_lost_data_and_no_left_over_checksum
 #[test]
 fn several_profiles_are_told_with_their_devices() {
     let notes = scrubbed(&fixture::shared("profiles-raid1-single").paths).notes.join("\n");
-    assert!(notes.contains("data exists in profiles single (1 block groups, 3145728 bytes, on devid 1)"), "{notes}");
+    assert!(notes.contains("data exists in profiles single (1 block group, 3145728 bytes, on devid 1)"), "{notes}");
     assert!(notes.contains("on devid 1 and 2): not all of it has the same redundancy"), "{notes}");
 }
 
