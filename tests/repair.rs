@@ -97,7 +97,15 @@ fn round_trip(recipe: &Recipe) -> Result<(), String> {
 
 #[test]
 fn every_recipe_is_healed_as_far_as_it_can_be_and_can_be_undone() {
-    check_all(&recipe::all(), round_trip);
+    let (dumps, others): (Vec<_>, Vec<_>) = recipe::all().into_iter().partition(|recipe| recipe.name.contains("dump"));
+    check_all(&others, round_trip);
+    assert_eq!(dumps.len(), 4);
+    for recipe in dumps {
+        let images = recipe.apply();
+        let before = images.fingerprint();
+        assert_refused(&repair(&["--yes", "--no-undo-log"], &images.paths), "dump");
+        assert_eq!(images.fingerprint(), before, "{}", recipe.name);
+    }
 }
 
 /// Bytes that differ between two files.
