@@ -1,7 +1,7 @@
 //! Makes a lost member again on a new device, from the others, while the file system is not mounted.
 //!
 //! One pass: the scrub engine reads what holds a part of the member and hands over what belongs on it ([`scrub::lost`]);
-//! here it is written, synced and read back around the page cache ([`rebuild`]). The super blocks come last, the first of
+//! here it is written, synced and read back around the page cache (`rebuild`). The super blocks come last, the first of
 //! them at the very end, and until then its place holds a [`Marker`]: nobody takes the device for a member before it is
 //! whole. The other members are never written. What nobody has stays away, and is told.
 //!

@@ -4,7 +4,7 @@
 //! A stripe of a device that is put together from others is read copy by copy (`read`); where its bytes do not verify,
 //! the other copies and parity are asked (`resolve`), and from there on the stripe counts as good, with a finding for each
 //! place below that is not. So the judges of mirrors and rows know nothing of layers. Parity itself is judged by
-//! [`rows`]. md cannot say which copy is right; checksums can.
+//! `rows`. md cannot say which copy is right; checksums can.
 
 mod bring;
 mod prove;
