@@ -7,6 +7,7 @@
 
 mod common;
 
+use common::random::Random;
 use common::{check_all, fixture, library};
 use mirrortool::checksum::ChecksumType;
 use mirrortool::device::{MemoryDevice, ReadDevice};
@@ -38,27 +39,6 @@ const HEADER_BYTES: usize = 101;
 /// How many times as many as usual.
 fn fuzz_rounds() -> u64 {
     std::env::var("FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
-}
-
-/// Splitmix64: the same numbers every time.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
 }
 
 /// A device with some other bytes here and there.
@@ -155,17 +135,17 @@ impl Victim {
 
     fn mutations_of_round(&self, round: u64) -> Vec<Mutation> {
         let seed = self.name.bytes().fold(2_u64 + round, |seed, b| seed.wrapping_mul(31).wrapping_add(b.into()));
-        let rng = &mut Rng(seed);
+        let rng = &mut Random(seed);
         // up to the end of the system chunk array, where the fields are
         let of_superblock =
-            |rng: &mut Rng| (self.superblocks.clone(), CSUM_BYTES + rng.below(0x32b + 160 - CSUM_BYTES));
-        let of_node = |rng: &mut Rng| {
+            |rng: &mut Random| (self.superblocks.clone(), CSUM_BYTES + rng.index(0x32b + 160 - CSUM_BYTES));
+        let of_node = |rng: &mut Random| {
             let block = rng.pick(&self.nodes).clone();
-            let offset = match rng.below(4) {
-                0 => CSUM_BYTES + rng.below(HEADER_BYTES - CSUM_BYTES),
-                1 => HEADER_BYTES + rng.below(25 * 4),
-                2 => HEADER_BYTES + rng.below(25 * 60),
-                _ => block.length - 1 - rng.below(block.length / 2),
+            let offset = match rng.index(4) {
+                0 => CSUM_BYTES + rng.index(HEADER_BYTES - CSUM_BYTES),
+                1 => HEADER_BYTES + rng.index(25 * 4),
+                2 => HEADER_BYTES + rng.index(25 * 60),
+                _ => block.length - 1 - rng.index(block.length / 2),
             };
             (block, offset)
         };
@@ -261,8 +241,8 @@ fn noise_is_refused_or_survived() {
     let somewhere = fixture::shared("single-crc32c").paths;
     let seeds: Vec<u64> = (1..=300 * fuzz_rounds()).collect();
     check_all(&seeds, |&seed| {
-        let rng = &mut Rng(seed);
-        let mut image: Vec<u8> = (0..0x2_0000 + rng.below(5000)).map(|_| rng.next() as u8).collect();
+        let rng = &mut Random(seed);
+        let mut image: Vec<u8> = (0..0x2_0000 + rng.index(5000)).map(|_| rng.next() as u8).collect();
         let superblock = &mut image[0x1_0000..0x1_1000];
         superblock[0x40..0x48].copy_from_slice(b"_BHRfS_M");
         if seed % 2 == 0 {

@@ -11,6 +11,7 @@ pub mod library;
 pub mod mounted;
 pub mod overlay;
 pub mod program;
+pub mod random;
 pub mod recipe;
 pub mod terminal;
 

@@ -5,6 +5,7 @@
 use super::common::fixture;
 use super::common::mounted::{Mounted, skipped, succeed, tool};
 use super::common::program::{self, Run, mirrortool};
+use super::common::random::Random;
 use super::{kernel_is_content, repair};
 use mirrortool::checksum::ChecksumType;
 use serde_json::Value;
@@ -91,27 +92,6 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     }
     bytes.truncate(len);
     bytes
-}
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len() as u64) as usize]
-    }
 }
 
 fn nocow(path: &Path, bytes: &[u8]) {
