@@ -109,6 +109,7 @@ impl Body<'_> {
             ("Command", self.report.command.to_owned()),
             ("Status", status.to_owned()),
             ("Selected", selected::phrase(&outcome.selected).unwrap_or_default()),
+            ("Selected", selected::phrase(&outcome.selected).unwrap_or_default()),
             ("Started", human::date(outcome.started, self.options.utc_offset)),
             ("Duration", human::clock(outcome.duration)),
             ("Read", format!("{} of {}", human::size(outcome.bytes_scrubbed), human::size(outcome.bytes_total))),
@@ -247,17 +248,19 @@ const FINDINGS_TABLE: &str = "<form id=\"filter\" onsubmit=\"return false\">
 /// The class of the header and the verdict in one sentence.
 fn verdict(outcome: &ScrubOutcome) -> (&'static str, String) {
     let is_interrupted = outcome.status == Status::Interrupted;
+    let is_part = !outcome.selected.is_everything();
     let missing = !outcome.filesystem.missing_devids.is_empty();
     match outcome.verdict {
         Verdict::Clean if is_interrupted => {
             ("partial", "Stopped before the end: nothing bad in the part that was read".into())
         }
-        Verdict::Clean if !outcome.selected.is_everything() => {
-            ("partial", "Only a part was looked at: nothing bad in it".into())
-        }
+        Verdict::Clean if is_part => ("partial", "Only a part was looked at: nothing bad in it".into()),
         Verdict::Clean => ("good", "No errors found".into()),
         Verdict::Corrected if is_interrupted => {
             ("partial", "Stopped before the end: all that was found is corrected and read back".into())
+        }
+        Verdict::Corrected if is_part => {
+            ("partial", "Only a part was looked at: all that was bad in it is corrected and read back".into())
         }
         Verdict::Corrected => ("good", "All that was bad is corrected and read back".into()),
         Verdict::Correctable if missing && outcome.findings.is_empty() => {

@@ -4,6 +4,7 @@ use super::super::device_map::Area;
 use super::super::tests::{bad_sector, clean};
 use super::*;
 use crate::scrub::finding::RepairState;
+use crate::scrub::{Copies, Selected};
 use crate::units::{DeviceId, Physical};
 
 fn page(outcome: &ScrubOutcome, maps: &[DeviceMap]) -> String {
@@ -39,6 +40,20 @@ fn an_interrupted_run_never_says_that_there_are_no_errors() {
     let page = page(&ScrubOutcome { status: Status::Interrupted, ..clean() }, &[]);
     assert!(!page.contains("No errors found"), "{page}");
     assert!(page.contains("<h1>Stopped before the end: nothing bad in the part that was read</h1>"), "{page}");
+}
+
+#[test]
+fn a_run_of_a_part_never_says_that_there_are_no_errors_at_all() {
+    let selected = Selected { copies: Copies::OnDevice(DeviceId::new(2)), ..Selected::ALL };
+    let part = page(&ScrubOutcome { selected, ..clean() }, &[]);
+    assert!(
+        part.contains("<header class=\"partial\">\n<h1>Only a part was looked at: nothing bad in it</h1>"),
+        "{part}"
+    );
+    assert!(part.contains("<dt>Selected</dt><dd>copies on devid 2</dd>"), "{part}");
+    let corrected = page(&ScrubOutcome { selected, verdict: Verdict::Corrected, ..clean() }, &[]);
+    assert!(corrected.contains("<header class=\"partial\">"), "{corrected}");
+    assert!(!page(&clean(), &[]).contains("<dt>Selected</dt>"));
 }
 
 #[test]
