@@ -1,4 +1,4 @@
-//! Random numbers that are the same every time (SplitMix64), so that a case can be told by its seed.
+//! Random numbers that are the same every time (`SplitMix64`), so that a case can be told by its seed.
 
 /// The state of one sequence: its seed at first.
 pub struct Random(pub u64);
